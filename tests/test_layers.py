@@ -1,0 +1,50 @@
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1] / "src" / "surefoot"
+RANKS = {
+    **dict.fromkeys(["metrics", "curvature", "losses", "models", "data"], 1),
+    **dict.fromkeys(["optim", "posthoc", "theory", "ensembles"], 2),
+    "training": 3,
+    "runs": 4,
+    **dict.fromkeys(["studies", "report"], 5),
+    **dict.fromkeys(["cli", "integrations"], 6),
+}  # a module right below surefoot has rank 0
+
+
+def imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return {name.split(".")[1] for name in found if name.startswith("surefoot.")}
+
+
+def test_imports_point_down() -> None:
+    files = sorted(ROOT.rglob("*.py"))
+    assert len(files) > 30
+    wrong = []
+    for path in files:
+        place = path.relative_to(ROOT).with_suffix("").parts[0]
+        for target in imports(path) - {place, "__version__"}:
+            if RANKS.get(target, 0) >= RANKS.get(place, 0) > 0 or (RANKS.get(target, 0) > RANKS.get(place, 0)):
+                wrong.append(f"{path.relative_to(ROOT)} imports {target}")
+    assert not wrong
+
+
+def test_every_folder_has_a_rank() -> None:
+    folders = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert folders
+    assert folders <= set(RANKS)
+
+
+def test_report_and_store_never_import_torch() -> None:
+    for path in [*ROOT.glob("report/*.py"), ROOT / "runs/store.py", ROOT / "runs/spec.py"]:
+        assert "torch" not in {
+            name.name
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Import)
+            for name in node.names
+        }, path

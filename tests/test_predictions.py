@@ -1,0 +1,44 @@
+import pytest
+import torch
+
+from surefoot.predictions import Predictions
+
+
+def test_hand_computed() -> None:
+    p = Predictions(torch.tensor([[1.0, 3.0, 2.0], [5.0, 5.0, 0.0]]), torch.tensor([2, 1]))
+    assert p.predicted.tolist() == [1, 0]  # the lowest index on ties
+    assert p.correct.tolist() == [False, False]
+    assert p.margin.tolist() == [-1.0, 0.0]
+    torch.testing.assert_close(p.confidence[0].item(), 1 / (1 + 2.718281828459045**-1 + 2.718281828459045**-2))
+
+
+def test_derived_quantities_are_float64_and_stay_on_the_device() -> None:
+    p = Predictions(torch.zeros(4, 3, device="meta"), torch.zeros(4, dtype=torch.int64, device="meta"))
+    for value in (p.confidence, p.margin):
+        assert value.dtype == torch.float64
+        assert value.device.type == "meta"
+
+
+def test_extreme_logits_do_not_overflow() -> None:
+    p = Predictions(torch.tensor([[1000.0, -1000.0], [-80.0, 90.0]]), torch.tensor([0, 0]))
+    assert p.confidence.tolist() == [1.0, 1.0]
+    assert p.margin.tolist() == [2000.0, -170.0]
+
+
+@pytest.mark.parametrize(
+    ("logits", "labels", "message"),
+    [
+        (torch.zeros(2), torch.zeros(2, dtype=torch.long), r"shape \[N, K\]"),
+        (torch.zeros(2, 3, dtype=torch.long), torch.zeros(2, dtype=torch.long), "floating point"),
+        (torch.zeros(2, 1), torch.zeros(2, dtype=torch.long), "2 classes"),
+        (torch.zeros(0, 3), torch.zeros(0, dtype=torch.long), "at least 1 sample"),
+        (torch.zeros(2, 3), torch.zeros(3, dtype=torch.long), r"`labels` must be integers of shape \[2\]"),
+        (torch.zeros(2, 3), torch.zeros(2), "`labels` must be integers"),
+        (torch.zeros(2, 3), torch.tensor([0, 3]), r"`labels` must lie in 0..2, got values from 0 to 3"),
+        (torch.zeros(2, 3), torch.tensor([-1, 0]), "from -1 to 0"),
+        (torch.tensor([[0.0, 0.0], [float("nan"), 0.0]]), torch.tensor([0, 0]), "in 1 rows, first in row 1"),
+    ],
+)
+def test_bad_input_is_refused(logits: torch.Tensor, labels: torch.Tensor, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Predictions(logits, labels)
