@@ -1,0 +1,96 @@
+"""The largest eigenvalue of a symmetric matrix known by its products."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+_NUM_KEPT = 3  # Ritz vectors handed on: eigenvalues cross while a network trains, so the runners-up come along
+
+
+@dataclass(frozen=True, eq=False)
+class Eigenpair:
+    """An estimate that carries its own proof of quality.
+
+    `value` is a Rayleigh quotient, so the largest eigenvalue is at least as large. `residual` proves that some
+    eigenvalue lies within that distance, not that it is the largest. `converged` says that the residual is at most the
+    tolerance times the value, or that the space was exhausted; the value itself is then usually far closer.
+    """
+
+    value: float
+    vector: Tensor  # [P], unit norm
+    residual: float  # ||A v - value v||
+    num_matvecs: int
+    converged: bool
+    subspace: Tensor  # [R, P], orthonormal, the first row is `vector`: where to start the next measurement
+
+
+def top_eigenpair(
+    matvec: Callable[[Tensor], Tensor], start: Tensor, *, tolerance: float = 0.01, max_matvecs: int = 60
+) -> Eigenpair:
+    """The algebraically largest eigenvalue, by Rayleigh-Ritz on a space grown along the residual of the best pair.
+
+    From one vector this is Lanczos with full reorthogonalisation; from several (`start` [R, P], the previous
+    `subspace` while a network trains) it restarts where the last measurement ended. Stops once the residual is at most
+    `tolerance` times the value. Bounds that divide the squared residual by the gap to the next Ritz value would stop
+    earlier, and are fooled where two eigenvalues are close. Keeps two vectors of length P per product. What `start` is
+    orthogonal to stays hidden, so it should carry a random part (`warm_start`).
+    """
+    if not tolerance > 0:
+        raise ValueError(f"`tolerance` must be positive, got {tolerance}.")
+    if start.ndim != 2 or max_matvecs <= len(start):
+        raise ValueError(
+            f"`max_matvecs` must exceed the number of start vectors [R, P], got {max_matvecs} for {list(start.shape)}."
+        )
+    size = start.shape[1]
+    basis = start.new_empty(0, size)  # V, orthonormal rows
+    images = start.new_empty(0, size)  # A V
+    waiting = list(start)
+    while True:
+        while waiting:
+            direction = _normal_part(waiting.pop(0), basis)
+            if direction is None:
+                continue
+            image = matvec(direction)
+            if not bool(image.isfinite().all()):
+                raise FloatingPointError(f"Product {len(basis) + 1} with the matrix is not finite.")
+            basis, images = torch.cat([basis, direction[None]]), torch.cat([images, image[None]])
+        if len(basis) == 0:
+            raise ValueError("`start` must not be zero.")
+        projected = (basis @ images.T).double()
+        values, vectors = torch.linalg.eigh((projected + projected.T) / 2)
+        best = vectors.flip(1)[:, :_NUM_KEPT].T.to(start)  # [R, k]
+        ritz = best @ basis  # [R, P]
+        remainders = best @ images - values.flip(0)[:_NUM_KEPT, None].to(start) * ritz
+        residuals = remainders.double().norm(dim=1).tolist()
+        value = float(values[-1])
+        next_direction = None if len(basis) == size else _normal_part(remainders[0], basis)
+        converged = next_direction is None or residuals[0] <= tolerance * abs(value)
+        if converged or next_direction is None or len(basis) == max_matvecs:
+            return Eigenpair(value, ritz[0] / ritz[0].norm(), residuals[0], len(basis), converged, ritz)
+        waiting = [next_direction]
+
+
+def warm_start(previous: Tensor | None, *, like: Tensor, generator: torch.Generator) -> Tensor:
+    """Start vectors [R, P] for `top_eigenpair`: the previous subspace with noise in its last row, or one at random.
+
+    The noise keeps every direction reachable when the spectrum has turned since the previous measurement. It is drawn
+    on the CPU in float64, so that a seed means the same on every device.
+    """
+    noise = torch.randn(like.shape, generator=generator, dtype=torch.float64).to(like)
+    noise /= noise.norm()
+    if previous is None:
+        return noise[None]
+    previous = previous.to(like)
+    return torch.cat([previous[:-1], (previous[-1] + 0.1 * noise)[None]])
+
+
+def _normal_part(vector: Tensor, basis: Tensor) -> Tensor | None:
+    """The unit vector along what of `vector` lies outside the basis; None where that is no more than rounding."""
+    scale = float(vector.norm())
+    for _ in range(2):  # twice is enough (Kahan)
+        vector = vector - basis.T @ (basis @ vector)
+    norm = float(vector.norm())
+    rounding = 10 * torch.finfo(vector.dtype).eps * vector.numel() ** 0.5
+    return vector / norm if norm > rounding * scale else None
