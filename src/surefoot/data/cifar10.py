@@ -1,0 +1,36 @@
+"""CIFAR-10, the first 5,000 training and 5,000 test images."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from surefoot.data.dataset import Dataset, Split, check_count, standardised
+
+FILE = "cifar10_5k.npz"
+
+
+def cifar10_5k(*, num_train: int = 5000, num_test: int = 5000) -> Dataset:
+    """The first `num_train` and `num_test` images in canonical order, 3x32x32, standardised per coordinate.
+
+    Read from `cifar10_5k.npz` (uint8 NHWC arrays `x_train`, `y_train`, `x_test`, `y_test`) in the folder that the
+    environment variable SUREFOOT_DATA names.
+    """
+    check_count("num_train", num_train, available=5000)
+    check_count("num_test", num_test, available=5000)
+    with np.load(data_folder() / FILE, allow_pickle=False) as archive:
+        pixels = [archive["x_train"][:num_train], archive["x_test"][:num_test]]
+        labels = [archive["y_train"][:num_train], archive["y_test"][:num_test]]
+    train, test = standardised(*(part.transpose(0, 3, 1, 2).astype(np.float64) / 255 for part in pixels))
+    known, asked = (torch.from_numpy(part.astype(np.int64)) for part in labels)
+    return Dataset(name="cifar10-5k", num_classes=10, train=Split(train, known), test=Split(test, asked))
+
+
+def data_folder() -> Path:
+    """The folder of SUREFOOT_DATA, checked to hold the file."""
+    named = os.environ.get("SUREFOOT_DATA", "")
+    if not named or not (Path(named) / FILE).is_file():
+        where = f"not in {named!r}" if named else "SUREFOOT_DATA is not set"
+        raise FileNotFoundError(f"cifar10-5k needs {FILE}: {where}. Set SUREFOOT_DATA to the folder that holds it.")
+    return Path(named)

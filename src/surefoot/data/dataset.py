@@ -1,0 +1,84 @@
+"""A train and a test set in memory."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from surefoot.predictions import check_labels
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Inputs and labels, one row per sample."""
+
+    inputs: Tensor  # [N, ...]
+    labels: Tensor  # [N], int64
+
+    def to(self, device: torch.device) -> "Split":
+        """The same samples on another device."""
+        return Split(self.inputs.to(device), self.labels.to(device))
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Named splits `train` and `test` over `num_classes` classes, standardised, float32."""
+
+    name: str
+    num_classes: int
+    train: Split
+    test: Split
+
+    def __post_init__(self) -> None:
+        for name, split in (("train", self.train), ("test", self.test)):
+            if len(split.inputs) != len(split.labels):
+                raise ValueError(
+                    f"The {name} split of {self.name} has {len(split.inputs)} inputs but {len(split.labels)} labels."
+                )
+            if len(split.labels) == 0:
+                raise ValueError(f"The {name} split of {self.name} is empty.")
+            try:
+                check_labels(split.labels, num_classes=self.num_classes)
+            except ValueError as error:
+                raise ValueError(f"In the {name} split of {self.name}: {error}") from None
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one sample."""
+        return tuple(self.train.inputs.shape[1:])
+
+    def to(self, device: torch.device) -> "Dataset":
+        """The same data on another device."""
+        return replace(self, train=self.train.to(device), test=self.test.to(device))
+
+
+def standardised(train: NDArray[np.float64], test: NDArray[np.float64]) -> tuple[Tensor, Tensor]:
+    """Both sets shifted and scaled, per coordinate, by the mean and deviation of the training samples used.
+
+    A coordinate that never varies in training is only shifted.
+    """
+    mean = train.mean(axis=0)
+    std = train.std(axis=0)
+    std[std == 0] = 1.0
+    first, second = ((torch.from_numpy((part - mean) / std)).float() for part in (train, test))
+    return first, second
+
+
+def with_noisy_labels(labels: NDArray[np.int64], *, share: float, num_classes: int, seed: int) -> NDArray[np.int64]:
+    """Labels of which a `share`, rounded to whole samples, are replaced by a uniformly drawn other class."""
+    if not 0 <= share <= 1:
+        raise ValueError(f"`noisy_labels` must lie in [0, 1], got {share}.")
+    random = np.random.default_rng(seed)
+    chosen = random.permutation(len(labels))[: round(share * len(labels))]
+    shift = random.integers(1, num_classes, size=len(chosen))
+    noisy = labels.copy()
+    noisy[chosen] = (labels[chosen] + shift) % num_classes
+    return noisy
+
+
+def check_count(name: str, count: int, *, available: int) -> None:
+    """Raise ValueError unless 1 <= count <= available."""
+    if not 1 <= count <= available:
+        raise ValueError(f"`{name}` must lie in 1..{available}, got {count}.")

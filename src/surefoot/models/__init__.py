@@ -1,0 +1,11 @@
+"""Plain modules from inputs to logits; each takes `input_shape` and `num_classes` beside its own options."""
+
+from collections.abc import Callable
+
+from torch import nn
+
+from surefoot.models.mlp import MLP
+
+MODELS: dict[str, Callable[..., nn.Module]] = {"mlp": MLP}
+
+__all__ = ["MLP", "MODELS"]
