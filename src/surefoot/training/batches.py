@@ -1,0 +1,39 @@
+"""Which samples a step sees."""
+
+import torch
+from torch import Tensor
+
+from surefoot.data import Split
+from surefoot.losses import Batch
+
+
+class Batches:
+    """The batch of every step, as a pure function of the step: nothing to save, nothing to restore.
+
+    `batch_size` None means all samples, in order, every time. Otherwise each pass over the data is a fresh permutation
+    drawn from `seed` and the number of the pass; the last batch of a pass may be smaller.
+    """
+
+    def __init__(self, split: Split, *, batch_size: int | None, seed: int) -> None:
+        if batch_size is not None and batch_size < 1:
+            raise ValueError(f"`batch_size` must be at least 1, got {batch_size}.")
+        self.split = split
+        self.batch_size = min(batch_size or len(split.labels), len(split.labels))
+        self.shuffled = batch_size is not None
+        self.seed = seed
+        self._pass = -1
+        self._order = torch.arange(len(split.labels), device=split.labels.device)
+
+    def __call__(self, step: int) -> Batch:
+        if not self.shuffled:
+            return Batch(self.split.inputs, self.split.labels, self._order)
+        per_pass = -(-len(self.split.labels) // self.batch_size)
+        number, position = divmod(step, per_pass)
+        if number != self._pass:
+            self._pass, self._order = number, self._permutation(number)
+        indices = self._order[position * self.batch_size : (position + 1) * self.batch_size]
+        return Batch(self.split.inputs[indices], self.split.labels[indices], indices)
+
+    def _permutation(self, number: int) -> Tensor:
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + number)
+        return torch.randperm(len(self.split.labels), generator=generator).to(self.split.labels.device)

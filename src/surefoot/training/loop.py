@@ -1,0 +1,83 @@
+"""The loop."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from surefoot.data import Split
+from surefoot.losses import Objective
+from surefoot.training.batches import Batches
+from surefoot.training.observers import Observer
+from surefoot.training.schedule import Schedule
+from surefoot.training.snapshot import Diverged, Snapshot
+
+EXPLODED = 100.0  # times the first loss: an edge-of-stability catapult stays far below
+
+
+@dataclass(eq=False)
+class Training:
+    """A model on its way, and everything that its next step depends on."""
+
+    model: nn.Module
+    objective: Objective
+    optimizer: torch.optim.Optimizer
+    batches: Batches
+    splits: Mapping[str, Split]
+    observers: Mapping[str, Observer] = field(default_factory=dict)
+    step: int = 0
+    num_gradients: int = 0
+    first_loss: float | None = None
+
+    def observe(self) -> dict[str, float]:
+        """One row: step, gradients spent, and what every observer sees."""
+        snapshot = Snapshot(self.step, self.model, self.objective, self.splits)
+        row: dict[str, float] = {"step": self.step, "gradients": self.num_gradients}
+        for observer in self.observers.values():
+            row |= observer(snapshot)
+        return row
+
+    def advance(self) -> None:
+        """One optimizer step; however often the optimizer calls the closure is counted."""
+        batch = self.batches(self.step)
+
+        def closure() -> Tensor:
+            self.optimizer.zero_grad()
+            loss = self.objective(self.model, batch).mean()
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.num_gradients += 1
+            return loss.detach()
+
+        loss = float(self.optimizer.step(closure))  # type: ignore[arg-type]
+        self.first_loss = loss if self.first_loss is None else self.first_loss
+        if not abs(loss) < float("inf"):
+            raise Diverged(f"loss is {loss} at step {self.step}")
+        if loss > EXPLODED * max(self.first_loss, 1.0):
+            raise Diverged(f"loss exploded from {self.first_loss:.3g} to {loss:.3g} at step {self.step}")
+        self.step += 1
+
+
+def train(
+    training: Training,
+    *,
+    budget: int,
+    schedule: Schedule,
+    record: Callable[[dict[str, float]], None],
+    between: Callable[[], bool] = lambda: True,
+) -> bool:
+    """Step until `budget` gradients are spent, giving `record` a row at every scheduled step and at the end.
+
+    `between` is called after every step, the place to save a checkpoint; where it returns False the loop pauses.
+    Returns whether the budget was spent. Raises Diverged.
+    """
+    training.model.train()
+    while True:
+        spent = training.num_gradients >= budget
+        if spent or schedule(training.step):
+            record(training.observe())
+        if spent:
+            return True
+        training.advance()
+        if not between():
+            return False

@@ -1,0 +1,58 @@
+"""The model at one moment, for observers to look at."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from surefoot.data import Split
+from surefoot.losses import Batch, Lifted, Objective
+from surefoot.mode import evaluating
+from surefoot.predictions import Predictions
+
+
+class Diverged(Exception):
+    """Training left the finite numbers, or the loss exploded; the message says where."""
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """Model, objective and data splits at one step; one forward pass per split, shared by all observers."""
+
+    step: int
+    model: nn.Module
+    objective: Objective
+    splits: Mapping[str, Split]
+    _logits: dict[str, Tensor] = field(default_factory=dict, init=False, repr=False)
+    _predictions: dict[str, Predictions] = field(default_factory=dict, init=False, repr=False)
+
+    def predictions(self, split: str) -> Predictions:
+        """What the model says about a split, in eval mode."""
+        if split not in self._predictions:
+            logits, labels = self.logits(split), self.splits[split].labels
+            if logits.device.type == "mps":  # has no float64, which the metrics accumulate in
+                logits, labels = logits.cpu(), labels.cpu()
+            self._predictions[split] = Predictions(logits, labels)
+        return self._predictions[split]
+
+    def logits(self, split: str) -> Tensor:
+        """Logits of a split, in eval mode, without a graph."""
+        if split not in self._logits:
+            with evaluating(self.model), torch.no_grad():
+                logits: Tensor = self.model(self.splits[split].inputs)
+            if not bool(logits.isfinite().all()):
+                raise Diverged(f"logits of the {split} set are not finite at step {self.step}")
+            self._logits[split] = logits
+        return self._logits[split]
+
+    def loss(self, split: str) -> float:
+        """Mean of the objective over a split."""
+        data = self.splits[split]
+        with evaluating(self.model), torch.no_grad():
+            if isinstance(self.objective, Lifted):
+                values = self.objective.loss(self.logits(split), data.labels)
+            else:
+                indices = torch.arange(len(data.labels), device=data.labels.device)
+                values = self.objective(self.model, Batch(data.inputs, data.labels, indices))
+        return float(values.mean())
