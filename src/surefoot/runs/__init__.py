@@ -1,0 +1,1 @@
+"""One run: its frozen spec, its folder, and the doing of it."""

@@ -1,0 +1,70 @@
+"""From a spec to the objects that train."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from surefoot.data import DATASETS
+from surefoot.losses import LOSSES, Lifted
+from surefoot.models import MODELS
+from surefoot.optim import OPTIMIZERS
+from surefoot.registry import look_up
+from surefoot.runs.spec import RunSpec
+from surefoot.runs.typecheck import check_options
+from surefoot.training.batches import Batches
+from surefoot.training.loop import Training
+from surefoot.training.observers import OBSERVERS
+
+
+def check(spec: RunSpec) -> None:
+    """Raise ValueError unless every name is known and every option has its key and type. Builds and loads nothing."""
+    optimizer = look_up("optimizer", spec.optimizer.name, OPTIMIZERS)
+    check_options("data", spec.data.options, look_up("dataset", spec.data.name, DATASETS))
+    context = {"input_shape": (1,), "num_classes": 2}
+    for key in context.keys() & spec.model.options.keys():
+        raise ValueError(f"`model.{key}` follows from the data and cannot be set.")
+    check_options("model", {**spec.model.options, **context}, look_up("model", spec.model.name, MODELS))
+    check_options("loss", spec.loss.options, look_up("loss", spec.loss.name, LOSSES))
+    check_options("optimizer", spec.optimizer.options, optimizer, given=1)
+    for name, options in spec.observers.items():
+        check_options(f"observers.{name}", options, look_up("observer", name, OBSERVERS))
+    if getattr(optimizer, "full_batch", False) and spec.batch_size != "full":
+        raise ValueError(f'`batch_size` must be "full" for {spec.optimizer.name}, got {spec.batch_size}.')
+
+
+def build(spec: RunSpec) -> Training:
+    """Data, model, objective, optimizer and observers of a spec, on its device, seeded by its seed.
+
+    Sets the global generators to the seed: a model's initialisation and dropout draw from them.
+    """
+    check(spec)
+    device = resolve_device(spec.device)
+    data = DATASETS[spec.data.name](**spec.data.options).to(device)
+    torch.manual_seed(spec.seed)
+    model = MODELS[spec.model.name](
+        input_shape=data.input_shape, num_classes=data.num_classes, **_tuples(spec.model.options)
+    ).to(device)
+    optimizer = OPTIMIZERS[spec.optimizer.name](model.parameters(), **_tuples(spec.optimizer.options))
+    return Training(
+        model=model,
+        objective=Lifted(LOSSES[spec.loss.name](**spec.loss.options)),
+        optimizer=optimizer,
+        batches=Batches(data.train, batch_size=None if spec.batch_size == "full" else spec.batch_size, seed=spec.seed),
+        splits={"train": data.train, "test": data.test},
+        observers={name: OBSERVERS[name](**options) for name, options in spec.observers.items()},
+    )
+
+
+def resolve_device(name: str) -> torch.device:
+    """The device of that name; "auto" takes CUDA, then MPS, then the CPU. ValueError if it is not there."""
+    present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if name == "auto":
+        name = next(device for device, there in present.items() if there)
+    if not present[name]:
+        raise ValueError(f"`device` is {name!r}, but this machine has none that torch {torch.__version__} can use.")
+    return torch.device(name)
+
+
+def _tuples(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}

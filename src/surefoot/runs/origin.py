@@ -1,0 +1,72 @@
+"""Where numbers come from: code, versions, hardware."""
+
+import hashlib
+import os
+import platform
+import subprocess
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from surefoot import __version__
+
+_PACKAGE = Path(__file__).parents[1]
+_ABOVE_RUNS = {
+    "studies",
+    "report",
+    "cli",
+    "integrations",
+}  # they read runs; they cannot change a run's numbers
+
+
+@cache
+def code_digest() -> str:
+    """Twelve hexadecimal digits of the hash of all source that can change a run's numbers."""
+    digest = hashlib.sha256()
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        place = path.relative_to(_PACKAGE)
+        if place.parts[0] not in _ABOVE_RUNS:
+            digest.update(place.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
+
+
+@cache
+def commit() -> str | None:
+    """The git commit of the source, with `+` where the work tree differs from it; None outside a checkout."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(_PACKAGE), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+
+    try:
+        if not (_PACKAGE.parents[1] / ".git").exists():
+            return None  # installed inside somebody else's repository
+        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--", ".") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def versions() -> dict[str, str]:
+    """Versions of surefoot, Python and the packages that make the numbers."""
+    found = {"surefoot": __version__, "python": platform.python_version()}
+    for package in ("torch", "numpy", "scikit-learn"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "absent"
+    return found
+
+
+@cache
+def hardware() -> dict[str, Any]:
+    """Processor, number of cores, operating system."""
+    processor = platform.processor() or platform.machine()
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                processor = line.partition(":")[2].strip()
+                break
+    except OSError:
+        pass
+    return {"processor": processor, "cores": os.cpu_count(), "system": platform.system()}

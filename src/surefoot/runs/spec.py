@@ -1,0 +1,142 @@
+"""What a run is: a frozen spec, the same in Python, in TOML and in the run's folder."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, get_type_hints
+
+from surefoot.registry import unknown
+from surefoot.runs.toml import read_toml, to_toml
+from surefoot.runs.typecheck import check_type
+from surefoot.training.schedule import Schedule
+
+Device = Literal["auto", "cpu", "cuda", "mps"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A thing from a registry, by name, with its options."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """Everything that decides the numbers of a run, and nothing else; equal specs have equal ids.
+
+    >>> RunSpec.from_dict({"optimizer": {"name": "gd", "lr": 0.1}, "budget": 100}).optimizer.options["lr"]
+    0.1
+    """
+
+    optimizer: Part
+    budget: int  # gradients: evaluations of loss and gradient on one batch
+    data: Part = Part("digits")
+    model: Part = Part("mlp")
+    loss: Part = Part("cross_entropy")
+    batch_size: int | Literal["full"] = "full"
+    seed: int = 0
+    device: Device = "auto"
+    num_threads: int = 1  # part of the spec because sums over threads round differently
+    schedule: Schedule = field(default_factory=Schedule)
+    observers: Mapping[str, Mapping[str, Any]] = field(
+        default_factory=lambda: {"calibration": {}, "margins": {}, "curvature": {}}
+    )
+
+    def __post_init__(self) -> None:
+        for name, low in (("budget", 1), ("seed", 0), ("num_threads", 1)):
+            if getattr(self, name) < low:
+                raise ValueError(f"`{name}` must be at least {low}, got {getattr(self, name)}.")
+        if self.batch_size != "full" and self.batch_size < 1:
+            raise ValueError(f'`batch_size` must be at least 1 or "full", got {self.batch_size}.')
+        lr = self.optimizer.options.get("lr", 1.0)
+        if isinstance(lr, int | float) and not (lr > 0 and math.isfinite(lr)):
+            raise ValueError(f"`optimizer.lr` must be positive and finite, got {lr}.")
+
+    @classmethod
+    def from_dict(cls, tree: Mapping[str, Any]) -> "RunSpec":
+        """Read the nested form of TOML; unknown keys and wrong types fail here."""
+        hints = get_type_hints(cls)
+        values: dict[str, Any] = {}
+        for key, value in tree.items():
+            if key not in hints:
+                raise unknown("key", key, hints)
+            if hints[key] is Part:
+                values[key] = _part(key, value)
+            elif hints[key] is Schedule:
+                values[key] = _schedule(value)
+            elif key == "observers":
+                values[key] = {
+                    name: _table(f"observers.{name}", options) for name, options in _table(key, value).items()
+                }
+            else:
+                check_type(key, value, hints[key])
+                values[key] = value
+        for key in ("optimizer", "budget"):
+            if key not in values:
+                raise ValueError(f"A run spec needs `{key}`.")
+        return cls(**values)
+
+    @classmethod
+    def from_toml(cls, path: Path) -> "RunSpec":
+        """Read a TOML file."""
+        return cls.from_dict(read_toml(path))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The nested form, every field spelled out."""
+        tree: dict[str, Any] = {}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, Part):
+                tree[item.name] = {"name": value.name, **value.options}
+            elif isinstance(value, Schedule):
+                tree[item.name] = asdict(value)
+            elif isinstance(value, Mapping):
+                tree[item.name] = {name: dict(options) for name, options in value.items()}
+            else:
+                tree[item.name] = value
+        return tree
+
+    def to_toml(self) -> str:
+        """The same as TOML text."""
+        return to_toml(self.to_dict())
+
+    @property
+    def id(self) -> str:
+        """Twelve hexadecimal digits of the hash of the spec."""
+        canonical = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+    @property
+    def label(self) -> str:
+        """A short name for people: optimizer, learning rate, seed."""
+        lr = self.optimizer.options.get("lr")
+        rate = f" lr={lr:.4g}" if isinstance(lr, int | float) else ""
+        return f"{self.optimizer.name}{rate} seed={self.seed}"
+
+
+def _table(where: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"`{where}` must be a table, got {value!r}.")
+    return dict(value)
+
+
+def _part(where: str, value: Any) -> Part:
+    options = _table(where, value)
+    name = options.pop("name", None)
+    if not isinstance(name, str):
+        raise ValueError(f"[{where}] needs a `name` that is a string, got {name!r}.")
+    return Part(name, options)
+
+
+def _schedule(value: Any) -> Schedule:
+    options = _table("schedule", value)
+    hints = get_type_hints(Schedule)
+    for key, item in options.items():
+        if key not in hints:
+            raise unknown("key in [schedule]", key, hints)
+        check_type(f"schedule.{key}", item, hints[key])
+    return Schedule(**options)

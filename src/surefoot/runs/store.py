@@ -1,0 +1,136 @@
+"""A run's folder: run.json, metrics.jsonl, times.jsonl, checkpoint.safetensors. Reads and writes without torch."""
+
+import fcntl
+import gzip
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from surefoot.files import write_atomically
+from surefoot.runs.spec import RunSpec
+
+Row = dict[str, float | None]
+FINISHED = ("done", "diverged")  # statuses that a second call leaves as they are
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """One run on disk.
+
+    `run.json` says what and how it ended; `metrics.jsonl` (or `metrics.jsonl.gz`, an archived one) holds a row per
+    observation, only ever appended to, and cut back to the checkpoint when a run resumes.
+    """
+
+    path: Path
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where the training's state is saved."""
+        return self.path / "checkpoint.safetensors"
+
+    @property
+    def metrics(self) -> Path:
+        """Where the rows are."""
+        return self.path / "metrics.jsonl"
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """The content of run.json; ValueError where the folder is not a run's."""
+        try:
+            record: dict[str, Any] = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
+            record["status"], record["spec"]
+        except (OSError, json.JSONDecodeError, KeyError, TypeError):
+            raise ValueError(f"{self.path} is not a run folder: it has no readable run.json.") from None
+        return record
+
+    @property
+    def status(self) -> str:
+        """running, done, diverged, interrupted, failed; or absent."""
+        return str(self.record["status"]) if (self.path / "run.json").exists() else "absent"
+
+    @cached_property
+    def spec(self) -> RunSpec:
+        """The spec that the run was made from."""
+        return RunSpec.from_dict(self.record["spec"])
+
+    def write_record(self, record: Mapping[str, Any]) -> None:
+        """Replace run.json."""
+        write_atomically(self.path / "run.json", (json.dumps(record, indent=1) + "\n").encode())
+        self.__dict__.pop("record", None)
+        self.__dict__.pop("spec", None)
+
+    def append(self, row: Mapping[str, float]) -> None:
+        """Add one row to metrics.jsonl; what is not finite is stored as null."""
+        clean = {key: value if math.isfinite(value) else None for key, value in row.items()}
+        self.append_line(self.metrics, clean)
+
+    def append_line(self, path: Path, content: Mapping[str, Any]) -> None:
+        """Add one line of JSON to a file, in one write."""
+        with path.open("ab") as file:
+            file.write((json.dumps(content) + "\n").encode())
+
+    def sync(self) -> int:
+        """Force metrics.jsonl to disk; returns its length in bytes."""
+        with self.metrics.open("ab") as file:
+            os.fsync(file.fileno())
+            return file.tell()
+
+    def cut(self, length: int) -> bool:
+        """Drop what metrics.jsonl holds beyond `length` bytes; False if it is shorter than that."""
+        present = self.metrics.stat().st_size if self.metrics.exists() else 0
+        if present < length:
+            return False
+        with self.metrics.open("ab") as file:
+            file.truncate(length)
+        return True
+
+    def rows(self) -> tuple[list[Row], list[str]]:
+        """All rows, and a note for every line that could not be read (a half-written last one is not fatal)."""
+        packed = self.path / "metrics.jsonl.gz"
+        try:
+            content = gzip.decompress(packed.read_bytes()) if packed.exists() else self.metrics.read_bytes()
+        except FileNotFoundError:
+            return [], [f"{self.path} has no metrics yet."]
+        except (OSError, EOFError) as error:
+            return [], [f"{packed} cannot be read: {error}."]
+        rows: list[Row] = []
+        notes: list[str] = []
+        for number, line in enumerate(content.splitlines(), start=1):
+            try:
+                row = json.loads(line)
+                if not isinstance(row, dict) or "step" not in row:
+                    raise ValueError("no step")
+                rows.append(row)
+            except ValueError:
+                notes.append(f"Line {number} of {self.metrics} is not a row of metrics and was skipped.")
+        return rows, notes
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Held by the one process that writes; released by the system even after kill -9."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / "lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RuntimeError(f"{self.path} is being written by another process.") from None
+            yield
+
+    def archive(self, target: Path) -> None:
+        """Copy run.json and the compressed rows to `target`: all that tables and pages need."""
+        target.mkdir(parents=True, exist_ok=True)
+        write_atomically(target / "run.json", (self.path / "run.json").read_bytes())
+        packed = self.path / "metrics.jsonl.gz"
+        content = packed.read_bytes() if packed.exists() else gzip.compress(self.metrics.read_bytes(), mtime=0)
+        write_atomically(target / "metrics.jsonl.gz", content)
+
+
+def run_folders(path: Path) -> list[RunFolder]:
+    """The run folders right below `path`, in the order of their names."""
+    return [RunFolder(found.parent) for found in sorted(path.glob("*/run.json"))]

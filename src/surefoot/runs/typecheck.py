@@ -1,0 +1,75 @@
+"""Do given values fit a signature? Names and types, checked before any work."""
+
+import inspect
+import types
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from surefoot.registry import unknown
+
+
+def check_options(where: str, options: Mapping[str, Any], make: Callable[..., Any], *, given: int = 0) -> None:
+    """Raise ValueError unless `make` takes `options` by keyword: all known, each of its type, none missing.
+
+    The first `given` parameters, and any that are keyword-only context such as a model's input shape, are supplied by
+    the caller and passed in `options` like the rest.
+    """
+    parameters = list(inspect.signature(make).parameters.values())[given:]
+    hints = get_type_hints(make.__init__ if inspect.isclass(make) else make)
+    names = [p.name for p in parameters]
+    for key, value in options.items():
+        if key not in names:
+            raise unknown(f"key in [{where}]", key, names)
+        check_type(f"{where}.{key}", value, hints.get(key, Any))
+    for parameter in parameters:
+        if parameter.default is inspect.Parameter.empty and parameter.name not in options:
+            raise ValueError(f"[{where}] needs `{parameter.name}`.")
+
+
+def check_type(where: str, value: Any, hint: Any) -> None:
+    """Raise ValueError unless `value`, as read from TOML, fits the type hint."""
+    if not fits(value, hint):
+        raise ValueError(f"`{where}` must be {_readable(hint)}, got {value!r}.")
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a TOML value may stand where `hint` is asked for: ints pass as floats, lists as tuples.
+
+    >>> fits(1, float), fits(True, float), fits([1, 2], tuple[int, ...]), fits("full", int | Literal["full"])
+    (True, False, True, True)
+    """
+    origin = get_origin(hint)
+    if hint is Any:
+        return True
+    if origin in (Union, types.UnionType):
+        return any(fits(value, option) for option in get_args(hint))
+    if origin is Literal:
+        return value in get_args(hint)
+    if origin in (tuple, list):
+        if not isinstance(value, list | tuple):
+            return False
+        inner = [part for part in get_args(hint) if part is not Ellipsis]
+        variadic = origin is list or Ellipsis in get_args(hint)
+        expected = inner * len(value) if variadic else inner
+        return len(value) == len(expected) and all(map(fits, value, expected))
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if hint is type(None):
+        return value is None
+    return inspect.isclass(hint) and isinstance(value, hint)
+
+
+def _readable(hint: Any) -> str:
+    names = {float: "a number", int: "a whole number", bool: "true or false", str: "a string", type(None): ""}
+    if hint in names:
+        return names[hint]
+    if get_origin(hint) in (Union, types.UnionType):
+        parts = [_readable(option) for option in get_args(hint)]
+        return " or ".join(part for part in parts if part and "Tensor" not in part)
+    if get_origin(hint) is Literal:
+        return " or ".join(repr(option) for option in get_args(hint))
+    if get_origin(hint) in (tuple, list):
+        return f"a list of {_readable(get_args(hint)[0]).removeprefix('a ')}s"
+    return getattr(hint, "__name__", str(hint))

@@ -1,0 +1,1 @@
+"""Grids of runs, the engine that does them, and what they say."""

@@ -1,0 +1,94 @@
+"""A study: one question, one TOML file, grids of runs at several scales."""
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from surefoot.registry import look_up, unknown
+from surefoot.runs.spec import RunSpec
+from surefoot.runs.toml import assign, read_toml
+
+_KEYS = ("title", "outcome", "scales")
+_SCALE_KEYS = ("about", "seeds", "run", "grid")
+
+
+@dataclass(frozen=True)
+class Study:
+    """Named runs around one question, at one scale."""
+
+    name: str
+    title: str
+    outcome: str  # which analysis reads the runs
+    scale: str
+    about: str  # what the scale is and what was chosen
+    specs: tuple[RunSpec, ...]
+
+
+def read_study(name: str, *, scale: str) -> Study:
+    """The study of that name (or the TOML file at that path), at one of its scales."""
+    path = Path(name) if name.endswith(".toml") else look_up("study", name, study_files())
+    tree = read_toml(path)
+    try:
+        return _study(path.stem, tree, scale)
+    except ValueError as error:
+        raise ValueError(f"In {path.name}: {error}") from None
+
+
+def study_files() -> dict[str, Path]:
+    """The TOML files of the studies that come with surefoot, by name."""
+    packaged = Path(__file__).parent / "files"  # in an installed wheel; in a checkout they lie at its top
+    folder = packaged if packaged.is_dir() else Path(__file__).parents[3] / "studies"
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def scale_names(path: Path) -> list[str]:
+    """The scales that a study's file offers."""
+    scales = read_toml(path).get("scales", {})
+    return list(scales) if isinstance(scales, dict) else []
+
+
+def _study(name: str, tree: Mapping[str, Any], scale: str) -> Study:
+    _check_keys("a study", tree, _KEYS)
+    chosen = look_up("scale", scale, tree["scales"])
+    _check_keys(f"[scales.{scale}]", chosen, _SCALE_KEYS)
+    specs = [
+        RunSpec.from_dict({**point, "seed": seed})
+        for seed in chosen["seeds"]  # outermost: a study that is cut short has one seed of everything
+        for block in chosen["grid"]
+        for point in _points(chosen["run"], block)
+    ]
+    if len({spec.id for spec in specs}) < len(specs):
+        raise ValueError(f"two runs of scale {scale!r} are the same.")
+    return Study(name, tree["title"], tree["outcome"], scale, chosen["about"], tuple(specs))
+
+
+def _check_keys(where: str, tree: Any, known: tuple[str, ...]) -> None:
+    if not isinstance(tree, Mapping):
+        raise ValueError(f"{where} must be a table, got {tree!r}.")
+    for key in tree:
+        if key not in known:
+            raise unknown(f"key in {where}", key, known)
+    for key in known:
+        if key not in tree:
+            raise ValueError(f"{where} needs `{key}`.")
+
+
+def _points(common: Mapping[str, Any], block: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every combination of the values that the block lists, each laid over what all runs have in common."""
+    axes = dict(_leaves(block))
+    for values in product(*(value if isinstance(value, list) else [value] for value in axes.values())):
+        point: dict[str, Any] = deepcopy(dict(common))
+        for keys, value in zip(axes, values, strict=True):
+            assign(point, list(keys), value)
+        yield point
+
+
+def _leaves(tree: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, (*prefix, key))
+        else:
+            yield (*prefix, key), value

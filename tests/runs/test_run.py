@@ -1,0 +1,236 @@
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from surefoot.runs import origin
+from surefoot.runs import run as run_module
+from surefoot.runs.run import run
+from surefoot.runs.spec import RunSpec
+from surefoot.runs.store import RunFolder, run_folders
+
+TINY: dict[str, Any] = {
+    "budget": 12,
+    "optimizer": {"name": "gd", "lr": 0.5},
+    "data": {"name": "digits", "num_train": 100},
+    "model": {"name": "mlp", "widths": [8]},
+    "schedule": {"every": 4, "per_decade": 2},
+}
+
+
+def make(tmp_path: Path, **changes: Any) -> tuple[RunSpec, RunFolder]:
+    spec = RunSpec.from_dict({**TINY, **changes})
+    return spec, RunFolder(tmp_path / spec.id)
+
+
+def test_a_run_leaves_a_whole_folder(tmp_path: Path) -> None:
+    spec, folder = make(tmp_path)
+    ended = run(spec, folder)
+    assert (ended.status, ended.reused) == ("done", False)
+    rows, notes = folder.rows()
+    assert [row["step"] for row in rows] == [0, 1, 3, 4, 8, 10, 12]
+    assert not notes
+    record = json.loads((folder.path / "run.json").read_text())
+    assert record["status"] == "done"
+    assert record["gradients"] == 12
+    assert record["seed"] == 0
+    assert {"torch", "numpy", "surefoot", "python"} <= set(record["versions"])
+    assert record["hardware"]["cores"]
+    assert RunSpec.from_dict(record["spec"]) == spec
+    assert len((folder.path / "times.jsonl").read_text().splitlines()) == len(rows)
+    assert [found.path for found in run_folders(tmp_path)] == [folder.path]
+
+
+def test_a_second_call_computes_nothing(tmp_path: Path) -> None:
+    spec, folder = make(tmp_path)
+    run(spec, folder)
+    before = {path.name: path.stat().st_mtime_ns for path in folder.path.iterdir()}
+    assert run(spec, folder).reused
+    assert {path.name: path.stat().st_mtime_ns for path in folder.path.iterdir() if path.name != "lock"} == {
+        name: when for name, when in before.items() if name != "lock"
+    }
+
+
+def test_other_code_is_reported_never_silently_reused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, folder = make(tmp_path)
+    run(spec, folder)
+    monkeypatch.setattr(run_module, "code_digest", lambda: "0123456789ab")
+    ended = run(spec, folder)
+    assert ended.reused
+    assert "made by other code" in ended.notes[0]
+    again = run(spec, folder, rerun=True)
+    assert not again.reused
+    assert folder.record["code"] == "0123456789ab"
+
+
+def test_half_a_run_of_other_code_starts_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, folder = make(tmp_path)
+    assert run(spec, folder, should_stop=lambda: True).status == "interrupted"
+    monkeypatch.setattr(run_module, "code_digest", lambda: "0123456789ab")
+    ended = run(spec, folder)
+    assert "starts again" in ended.notes[0]
+    assert [row["step"] for row in folder.rows()[0]] == [0, 1, 3, 4, 8, 10, 12]
+
+
+def test_the_digest_covers_what_changes_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cli").mkdir()
+    (tmp_path / "loop.py").write_text("a")
+    (tmp_path / "cli" / "x.py").write_text("b")
+    monkeypatch.setattr(origin, "_PACKAGE", tmp_path)
+    digests = []
+    for path, text in [("loop.py", "a"), ("cli/x.py", "c"), ("loop.py", "d")]:
+        (tmp_path / path).write_text(text)
+        digests.append(origin.code_digest.__wrapped__())
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_divergence_keeps_what_was_measured(tmp_path: Path) -> None:
+    spec, folder = make(tmp_path, optimizer={"name": "gd", "lr": 1e25})
+    ended = run(spec, folder)
+    assert ended.status == "diverged"
+    assert "step" in ended.reason
+    assert folder.rows()[0][0]["step"] == 0
+    assert folder.record["status"] == "diverged"
+    assert run(spec, folder).reused
+
+
+def test_a_failure_is_a_status_with_its_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("no luck")
+
+    monkeypatch.setattr(run_module, "train", broken)
+    spec, folder = make(tmp_path)
+    ended = run(spec, folder)
+    assert (ended.status, ended.reason) == ("failed", "RuntimeError: no luck")
+    assert "no luck" in (folder.path / "error.txt").read_text()
+    monkeypatch.undo()
+    assert run(spec, folder).status == "done"
+    assert not (folder.path / "error.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"optimizer": {"name": "sgd", "lr": 0.1, "momentum": 0.9}, "batch_size": 7},
+        {"optimizer": {"name": "adamw", "lr": 0.01}, "batch_size": 7, "loss": {"name": "mse"}},
+    ],
+    ids=["gd", "sgd", "adamw"],
+)
+def test_interrupted_at_every_step_ends_with_the_same_bytes(tmp_path: Path, changes: dict[str, Any]) -> None:
+    spec, folder = make(tmp_path / "whole", **changes)
+    run(spec, folder)
+    _, pieces = make(tmp_path / "pieces", **changes)
+    calls = 0
+    while run(spec, pieces, should_stop=lambda: True).status != "done":
+        calls += 1
+    assert calls == 12
+    assert pieces.metrics.read_bytes() == folder.metrics.read_bytes()
+
+
+def test_broken_checkpoints_start_again_and_say_so(tmp_path: Path) -> None:
+    spec, folder = make(tmp_path / "a")
+    run(spec, folder)
+    whole = folder.metrics.read_bytes()
+    _, other = make(tmp_path / "b")
+    run(spec, other, should_stop=lambda: True)
+    other.checkpoint.write_bytes(b"garbage")
+    ended = run(spec, other, should_stop=lambda: True)
+    assert "is not a checkpoint" in ended.notes[0]
+    other.metrics.write_bytes(b"")
+    ended = run(spec, other)
+    assert "shorter than its checkpoint" in ended.notes[0]
+    assert other.metrics.read_bytes() == whole
+
+
+def test_a_half_written_line_is_skipped_with_a_note(tmp_path: Path) -> None:
+    spec, folder = make(tmp_path)
+    run(spec, folder)
+    with folder.metrics.open("ab") as file:
+        file.write(b'{"step": 13, "train/e')
+    rows, notes = folder.rows()
+    assert rows[-1]["step"] == 12
+    assert len(notes) == 1
+    assert "Line 8" in notes[0]
+
+
+def test_two_writers_are_refused(tmp_path: Path) -> None:
+    spec, folder = make(tmp_path)
+    with folder.locked(), pytest.raises(RuntimeError, match="another process"):
+        run(spec, folder)
+
+
+def test_an_archive_holds_the_same_rows(tmp_path: Path) -> None:
+    spec, folder = make(tmp_path)
+    run(spec, folder)
+    folder.archive(tmp_path / "archive" / spec.id)
+    archived = RunFolder(tmp_path / "archive" / spec.id)
+    assert archived.rows() == folder.rows()
+    assert archived.record == folder.record
+    archived.archive(tmp_path / "again")
+    assert (tmp_path / "again" / "metrics.jsonl.gz").read_bytes() == (archived.path / "metrics.jsonl.gz").read_bytes()
+
+
+def test_a_folder_without_a_run_is_said_to_be_none(tmp_path: Path) -> None:
+    for content in (None, "", "[]", "{}"):
+        if content is not None:
+            (tmp_path / "run.json").write_text(content)
+        with pytest.raises(ValueError, match="is not a run folder"):
+            _ = RunFolder(tmp_path).record
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from surefoot.runs.run import run
+from surefoot.runs.spec import RunSpec
+from surefoot.runs.store import RunFolder
+spec = RunSpec.from_toml(Path(sys.argv[1]))
+print("begin", flush=True)
+print(run(spec, RunFolder(Path(sys.argv[2])), checkpoint_seconds=0.05).status, flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", ["gd", "adamw"])
+def test_sigkill_at_random_moments_loses_nothing(tmp_path: Path, optimizer: str) -> None:
+    changes = {"optimizer": {"name": optimizer, "lr": 0.05 if optimizer == "gd" else 0.003}, "budget": 400}
+    changes |= {"model": {"name": "mlp", "widths": [64, 64]}, "data": {"name": "digits", "num_train": 600}}
+    if optimizer == "adamw":
+        changes["batch_size"] = 50
+    spec, whole = make(tmp_path / "whole", **changes)
+    begun = time.monotonic()
+    run(spec, whole)
+    duration = time.monotonic() - begun
+    (tmp_path / "spec.toml").write_text(spec.to_toml())
+    folder = RunFolder(tmp_path / "killed")
+    random.seed(optimizer)
+    kills = 0
+    for attempt in range(60):
+        process = subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(tmp_path / "spec.toml"), str(folder.path)],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            text=True,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begin\n"
+        if attempt < 6:
+            time.sleep(random.uniform(0.2, 1.0) * duration)
+            process.send_signal(signal.SIGKILL)
+        status = process.stdout.read()
+        process.stdout.close()
+        if process.wait() == -signal.SIGKILL:
+            kills += 1
+            continue
+        assert status == "done\n"
+        break
+    assert kills >= 2
+    assert folder.metrics.read_bytes() == whole.metrics.read_bytes()
