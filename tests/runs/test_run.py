@@ -80,12 +80,17 @@ def test_half_a_run_of_other_code_starts_again(tmp_path: Path, monkeypatch: pyte
 
 
 def test_the_digest_covers_what_changes_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "cli").mkdir()
-    (tmp_path / "loop.py").write_text("a")
-    (tmp_path / "cli" / "x.py").write_text("b")
+    for path, text in [
+        ("runs/run.py", "from surefoot.training import loop"),
+        ("training/loop.py", "from surefoot.losses import L"),
+        ("losses/__init__.py", "L = 1"),
+        ("cli/x.py", "from surefoot.runs import run"),
+    ]:
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
     monkeypatch.setattr(origin, "_PACKAGE", tmp_path)
     digests = []
-    for path, text in [("loop.py", "a"), ("cli/x.py", "c"), ("loop.py", "d")]:
+    for path, text in [("losses/__init__.py", "L = 1"), ("cli/x.py", "pass"), ("losses/__init__.py", "L = 2")]:
         (tmp_path / path).write_text(text)
         digests.append(origin.code_digest.__wrapped__())
     assert digests[0] == digests[1] != digests[2]

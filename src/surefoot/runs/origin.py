@@ -1,5 +1,6 @@
 """Where numbers come from: code, versions, hardware."""
 
+import ast
 import hashlib
 import os
 import platform
@@ -12,23 +13,34 @@ from typing import Any
 from surefoot import __version__
 
 _PACKAGE = Path(__file__).parents[1]
-_ABOVE_RUNS = {
-    "studies",
-    "report",
-    "cli",
-    "integrations",
-}  # they read runs; they cannot change a run's numbers
 
 
 @cache
 def code_digest() -> str:
-    """Twelve hexadecimal digits of the hash of all source that can change a run's numbers."""
+    """Twelve hexadecimal digits of the hash of the source that a run imports, directly or not."""
     digest = hashlib.sha256()
-    for path in sorted(_PACKAGE.rglob("*.py")):
-        place = path.relative_to(_PACKAGE)
-        if place.parts[0] not in _ABOVE_RUNS:
-            digest.update(place.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    for path in sorted(_imported_by(_PACKAGE / "runs" / "run.py")):
+        digest.update(path.relative_to(_PACKAGE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:12]
+
+
+def _imported_by(start: Path) -> set[Path]:
+    """The file and all files of this package that it imports, followed through their import statements."""
+    found: set[Path] = set()
+    waiting = [start]
+    while waiting:
+        path = waiting.pop()
+        if path in found:
+            continue
+        found.add(path)
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names)):
+                    top, *parts = name.split(".")
+                    module = _PACKAGE.joinpath(*parts)
+                    candidates = (module.with_suffix(".py"), module / "__init__.py")
+                    waiting += [candidate for candidate in candidates if top == "surefoot" and candidate.is_file()]
+    return found
 
 
 @cache

@@ -1,0 +1,47 @@
+# Two commands do everything, set-up included: `make demo` and `make test`.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: help demo test check lint types setup setup-dev bench clean
+
+help:  ## say what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: setup  ## set up, run the default study on embedded data, print its table and the report's path
+	$(BIN)/surefoot study coupling --scale digits
+
+test: setup-dev lint types  ## set up, then lint, types and all tests
+	$(BIN)/python -m pytest --numprocesses 2
+
+check: setup-dev lint types  ## the same with the fast tests only, for while you work
+	$(BIN)/python -m pytest --numprocesses 2 -m "not slow"
+
+lint: setup-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: setup-dev
+	$(BIN)/mypy
+
+bench: setup-dev  ## run the benchmarks, write results/benchmarks
+	$(BIN)/python benchmarks/observing.py
+
+setup: .venv/demo-is-set-up  ## make .venv and install surefoot with its report
+
+setup-dev: .venv/dev-is-set-up  ## the same with the tools for development
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/demo-is-set-up: pyproject.toml constraints.txt | .venv/bin/python
+	$(PIP) --editable '.[report]'
+	@touch $@
+
+.venv/dev-is-set-up: pyproject.toml constraints.txt | .venv/bin/python
+	$(PIP) --editable '.[dev]'
+	@touch $@ .venv/demo-is-set-up
+
+clean:  ## remove .venv, caches and runs
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis runs dist

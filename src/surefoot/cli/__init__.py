@@ -1,0 +1,49 @@
+"""The command line: one file per verb. `--help` imports neither torch nor anything heavy."""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import tyro
+
+from surefoot import __version__
+from surefoot.cli.doctor import Doctor
+from surefoot.cli.listing import List
+from surefoot.cli.report import Report
+from surefoot.cli.request import BadRequest
+from surefoot.cli.study import Study
+from surefoot.cli.train import Train
+
+Command = (
+    Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Study, tyro.conf.subcommand("study")]
+    | Annotated[Report, tyro.conf.subcommand("report")]
+    | Annotated[List, tyro.conf.subcommand("list")]
+    | Annotated[Doctor, tyro.conf.subcommand("doctor")]
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command. Exit code 0: done; 1: a run failed; 2: bad request; 130: stopped by Ctrl-C."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given == ["--version"]:
+        print(f"surefoot {__version__}")
+        return 0
+    command: Train | Study | Report | List | Doctor = tyro.cli(
+        Command,
+        args=given or ["--help"],
+        prog="surefoot",
+        description="Watch calibration, curvature and margins together while a classifier trains.",
+        config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
+    )
+    try:
+        return command()
+    except BadRequest as error:
+        print(f"surefoot: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("surefoot: stopped; the same command goes on from the last checkpoint.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output is gone, as in `surefoot list | head`
+        sys.stderr.close()
+        return 0

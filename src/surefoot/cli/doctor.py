@@ -1,0 +1,116 @@
+"""`surefoot doctor`: what this installation has, and what is broken."""
+
+import importlib
+import os
+import shutil
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+
+from surefoot.cli.terminal import print_json, print_table
+from surefoot.table import Cell, Table
+
+
+@dataclass
+class Doctor:
+    """Say which versions, devices and extras this installation has, and what is missing or broken.
+
+    Exit code 1 if something that surefoot needs does not work.
+    """
+
+    json: bool = False
+    """Print the findings as JSON."""
+
+    def __call__(self) -> int:
+        findings = [*_core(), *_torch(), *_extras(), _torchvision(), _data()]
+        if self.json:
+            print_json([dict(zip(("what", "state", "detail"), row, strict=True)) for row in findings])
+        else:
+            print_table(Table("doctor", "surefoot doctor", ("what", "state", "detail"), tuple(findings)))
+        return 1 if any(row[1] == "broken" for row in findings) else 0
+
+
+def _core() -> list[tuple[Cell, ...]]:
+    from surefoot.runs.origin import code_digest, commit, hardware, versions
+
+    found = versions()
+    machine = hardware()
+    return [
+        ("surefoot", "ok", f"{found['surefoot']}, code {code_digest()}, commit {commit() or 'unknown'}"),
+        ("python", "ok", found["python"]),
+        ("machine", "ok", f"{machine['processor']}, {machine['cores']} cores, {machine['system']}"),
+        *((name, *_installed(name, module)) for name, module in (("numpy", "numpy"), ("scikit-learn", "sklearn"))),
+        *((name, *_installed(name, name)) for name in ("rich", "tyro", "safetensors")),
+    ]
+
+
+def _torch() -> list[tuple[Cell, ...]]:
+    state, detail = _installed("torch", "torch")
+    if state != "ok":
+        return [("torch", "broken", detail)]
+    import torch
+
+    devices = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
+    devices += ["mps"] if torch.backends.mps.is_available() else []
+    gloo = torch.distributed.is_available() and torch.distributed.is_gloo_available()
+    return [
+        ("torch", "ok", f"{torch.__version__}, {torch.get_num_threads()} threads"),
+        ("devices", "ok", ", ".join(devices)),
+        ("process groups", "ok" if gloo else "absent", "gloo" if gloo else "torch has no gloo"),
+        ("compiler", *(("ok", "g++") if shutil.which("g++") else ("absent", "torch.compile needs g++"))),
+    ]
+
+
+def _extras() -> list[tuple[Cell, ...]]:
+    """One row per extra: which of its packages are missing."""
+    wanted: dict[str, list[str]] = {}
+    for line in requires("surefoot") or []:
+        requirement, _, marker = line.partition(";")
+        if "extra ==" in marker:
+            extra = marker.split("extra ==")[1].strip().strip("'\"")
+            name = requirement.split("[")[0].strip()
+            for sign in "<>=!~ ":
+                name = name.split(sign)[0]
+            if name != "surefoot":
+                wanted.setdefault(extra, []).append(name)
+    rows: list[tuple[Cell, ...]] = []
+    for extra, packages in wanted.items():
+        missing = [package for package in packages if _installed(package, None)[0] != "ok"]
+        detail = f"pip install 'surefoot[{extra}]' adds {', '.join(missing)}" if missing else ", ".join(packages)
+        rows.append((f"extra {extra}", "absent" if missing else "ok", detail))
+    return rows
+
+
+def _torchvision() -> tuple[Cell, ...]:
+    try:
+        number = version("torchvision")
+    except PackageNotFoundError:
+        return ("torchvision", "ok", "absent; surefoot does not need it")
+    try:
+        importlib.import_module("torchvision")
+    except Exception as error:
+        return ("torchvision", "broken", f"{number} does not import and breaks others: {error}; uninstall it")
+    return ("torchvision", "ok", f"{number}; surefoot does not need it")
+
+
+def _data() -> tuple[Cell, ...]:
+    from surefoot.data.cifar10 import FILE
+
+    named = os.environ.get("SUREFOOT_DATA")
+    if not named:
+        return ("SUREFOOT_DATA", "absent", "not set; only the embedded digits can be used")
+    there = (Path(named) / FILE).is_file()
+    return ("SUREFOOT_DATA", "ok" if there else "absent", named if there else f"{named} has no {FILE}")
+
+
+def _installed(package: str, module: str | None) -> tuple[str, str]:
+    """State and version of a package; imported as well where a module is named."""
+    try:
+        number = version(package)
+        if module is not None:
+            importlib.import_module(module)
+    except PackageNotFoundError:
+        return "broken" if module else "absent", "not installed"
+    except Exception as error:
+        return "broken", f"does not import: {error}"
+    return "ok", number

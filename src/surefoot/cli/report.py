@@ -1,0 +1,72 @@
+"""`surefoot report`: tables and page again, from what a folder holds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from surefoot.cli.request import request
+from surefoot.cli.terminal import print_json, print_run, print_table, say
+
+
+@dataclass
+class Report:
+    """Make the tables and the page of a study's folder again, without running anything; or show a single run.
+
+    Example: surefoot report results/coupling/cifar-small
+    """
+
+    folder: tyro.conf.Positional[Path]
+    """A study's folder, or a single run's."""
+    out: Path | None = None
+    """Where to write; into the folder itself if not given."""
+    archive: bool = False
+    """Copy study.json, and of every run run.json and the compressed rows, to `out` as well: it then stands alone."""
+    no_page: bool = False
+    """Leave out the HTML page, which needs the extra `report`."""
+    json: bool = False
+    """Print the outcome as JSON."""
+
+    def __call__(self) -> int:
+        from surefoot.files import write_atomically
+        from surefoot.runs.store import RunFolder
+        from surefoot.studies.outcome import study_outcome, study_runs
+
+        if (self.folder / "run.json").exists():
+            with request():
+                run = RunFolder(self.folder)
+                print_run(run, json=self.json)
+            return 0
+        out = self.out or self.folder
+        with request():
+            outcome = study_outcome(self.folder)
+            out.mkdir(parents=True, exist_ok=True)
+            if self.archive and out.resolve() != self.folder.resolve():
+                write_atomically(out / "study.json", (self.folder / "study.json").read_bytes())
+                for run in study_runs(self.folder):
+                    run.archive(out / "runs" / run.path.name)
+        show(outcome, self.folder, out, page=not self.no_page, json=self.json)
+        return 0
+
+
+def show(outcome: Mapping[str, Any], folder: Path, out: Path, *, page: bool, json: bool) -> None:
+    """Write a study's files to `out`, print its tables (or JSON) and the page's path."""
+    from surefoot.report.study import all_tables, not_done, plain, write_page, write_tables
+    from surefoot.studies.outcome import study_runs
+
+    with request():
+        write_tables(out, outcome)
+        runs = [(run.spec, run.rows()[0]) for run in study_runs(folder) if run.status == "done"]
+        path = write_page(out, outcome, runs) if page else None
+    for note in outcome["notes"]:
+        say(note)
+    if json:
+        print_json(plain(outcome))
+    else:
+        for table in (outcome["tables"][0], outcome["claims"], *not_done(outcome)):
+            print_table(table)
+        print(f"All {len(all_tables(outcome))} tables: {(out / 'tables.md').resolve()}")
+    if path is not None:
+        (say if json else print)(f"Report: {path.resolve()}")

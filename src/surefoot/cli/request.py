@@ -1,0 +1,20 @@
+"""What a user asked for, and the one way to say that it cannot be."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class BadRequest(Exception):
+    """The request is wrong: said in one sentence, exit code 2."""
+
+
+@contextmanager
+def request() -> Iterator[None]:
+    """Reading and checking what was asked for: errors of value, file or optional package are the user's to fix."""
+    try:
+        yield
+    except OSError as error:
+        where = f" {error.filename}" if error.filename and str(error.filename) not in str(error.strerror) else ""
+        raise BadRequest(f"{error.strerror}:{where}." if error.strerror else str(error)) from error
+    except (ValueError, ImportError) as error:
+        raise BadRequest(str(error)) from error

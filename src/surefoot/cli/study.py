@@ -1,0 +1,77 @@
+"""`surefoot study`: all runs of a study, then its tables and page."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import tyro
+
+from surefoot.cli.request import request
+from surefoot.cli.terminal import Bars, bars, say
+
+if TYPE_CHECKING:
+    from surefoot.studies.local import Event
+
+
+@dataclass
+class Study:
+    """Do the runs of a study that are missing, and show what all of them say.
+
+    Runs are resumed after a crash or Ctrl-C, and never done twice. The folder gets tables (Markdown, CSV), the whole
+    outcome as JSON, and one HTML page.
+
+    Example: surefoot study coupling --scale digits
+    """
+
+    name: tyro.conf.Positional[str]
+    """A study's name (see `surefoot list studies`) or a TOML file."""
+    scale: str = "digits"
+    """How large: digits takes minutes, the others are named in the study's file."""
+    out: Path | None = None
+    """Folder of the study; runs/NAME/SCALE if not given."""
+    workers: int | None = None
+    """Runs at a time; as many as there are cores if not given."""
+    rerun: Literal["none", "stale", "all"] = "none"
+    """Do ended runs again: those made by other code (stale), or all."""
+    no_page: bool = False
+    """Leave out the HTML page, which needs the extra `report`."""
+    json: bool = False
+    """Print the outcome as JSON: every cell with n and std."""
+
+    def __call__(self) -> int:
+        from surefoot.cli.report import show
+        from surefoot.runs.origin import code_digest
+        from surefoot.studies.conduct import conduct, prepare
+        from surefoot.studies.local import LocalEngine, usable_cores
+        from surefoot.studies.outcome import study_outcome, study_runs
+        from surefoot.studies.study import read_study
+
+        with request():
+            study = read_study(self.name, scale=self.scale)
+            root = self.out or Path("runs") / study.name / study.scale
+            engine = LocalEngine(usable_cores() if self.workers is None else self.workers)
+            todo = prepare(study, root, rerun=self.rerun)
+        say(f"{study.title} Scale {study.scale}: {len(study.specs)} runs, {len(todo)} to do.")
+        with bars(len(todo)) as shown:
+            ended = conduct(todo, root, engine=engine, tell=lambda event: _tell(shown, event))
+        stale = [folder for folder in study_runs(root) if folder.record.get("code") != code_digest()]
+        if stale:
+            say(f"{len(stale)} runs were made by other code and are used as they are; --rerun stale does them again.")
+        with request():
+            outcome = study_outcome(root)
+        show(outcome, root, root, page=not self.no_page, json=self.json)
+        return 1 if any(event.status == "failed" for event in ended.values()) else 0
+
+
+def _tell(shown: Bars, event: "Event") -> None:
+    spec, why = event.spec, f": {event.reason}" if event.reason else ""
+    for note in event.notes:
+        shown.say(note)
+    if event.kind == "started":
+        shown.start(spec.id, spec.label, spec.budget)
+    elif event.kind == "progress":
+        shown.update(spec.id, event.done)
+    elif event.kind == "lost":
+        shown.say(f"{spec.label}{why}; it will be resumed")
+    else:
+        shown.end(spec.id, f"{spec.label} {event.status}{why}")

@@ -1,0 +1,99 @@
+"""Data to stdout, progress to stderr."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table as RichTable
+
+from surefoot.runs.store import RunFolder
+from surefoot.table import Table
+
+
+def print_json(content: Any) -> None:
+    """One JSON document on stdout."""
+    print(json.dumps(content, indent=1))
+
+
+def print_table(table: Table) -> None:
+    """A table on stdout, with its notes."""
+    shown = RichTable(title=table.title, title_justify="left", title_style="bold", show_edge=False, pad_edge=False)
+    for column in table.columns:
+        shown.add_column(column, overflow="fold")
+    for row in table.text_rows():
+        shown.add_row(*row)
+    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
+    console.print(shown)
+    for note in table.notes:
+        console.print(note, style="dim")
+    console.print()
+
+
+def print_run(folder: RunFolder, *, json: bool) -> None:
+    """A run's record and last row on stdout."""
+    rows, notes = folder.rows()
+    for note in notes:
+        say(note)
+    record, last = folder.record, rows[-1] if rows else {}
+    if json:
+        print_json({**record, "path": str(folder.path), "num_rows": len(rows), "last": last})
+        return
+    keys = dict.fromkeys(key.partition("/")[2] for key in last if "/" in key)
+    cells = tuple((key, last.get(f"train/{key}"), last.get(f"test/{key}")) for key in keys)
+    print_table(
+        Table("run", f"{folder.spec.label}, step {last.get('step', '-')}", ("quantity", "train", "test"), cells)
+    )
+    print(f"{record['status']}{': ' + record['reason'] if record.get('reason') else ''}; run folder {folder.path}")
+
+
+def say(sentence: str) -> None:
+    """A sentence on stderr."""
+    print(sentence, file=sys.stderr, flush=True)
+
+
+class Bars:
+    """Progress of runs on stderr: bars on a terminal, a line per started and ended run elsewhere."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self._progress = progress
+        self._tasks: dict[str, TaskID] = {}
+        self._all = progress.add_task("all runs", total=total) if total > 1 else None
+        self._total, self._ended = total, 0
+        self._live = progress.console.is_terminal
+
+    def start(self, key: str, label: str, total: int) -> None:
+        """Show a run."""
+        if key not in self._tasks:
+            self._tasks[key] = self._progress.add_task(label, total=total)
+
+    def update(self, key: str, done: int) -> None:
+        """Move a run's bar."""
+        self._progress.update(self._tasks[key], completed=done)
+
+    def end(self, key: str, sentence: str) -> None:
+        """Take a run's bar away and say how it ended."""
+        self._progress.remove_task(self._tasks.pop(key))
+        self._ended += 1
+        if self._all is not None:
+            self._progress.update(self._all, completed=self._ended)
+        self.say(f"[{self._ended}/{self._total}] {sentence}")
+
+    def say(self, sentence: str) -> None:
+        """A sentence above the bars."""
+        if self._live:
+            self._progress.console.print(sentence, markup=False, highlight=False)
+        else:
+            say(sentence)
+
+
+@contextmanager
+def bars(total: int) -> Iterator[Bars]:
+    """Progress bars for `total` runs."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        yield Bars(progress, total)

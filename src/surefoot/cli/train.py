@@ -1,0 +1,93 @@
+"""`surefoot train`: one run from a spec file."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import tyro
+
+from surefoot.cli.request import request
+from surefoot.cli.terminal import bars, print_run, say
+
+
+@dataclass
+class Train:
+    """Train one network as a spec file says, watching calibration, margins and curvature.
+
+    The run lands in a folder named by the hash of its spec. Called again it resumes where it stopped, or computes
+    nothing if it had ended.
+
+    Example: surefoot train spec.toml --set optimizer.lr=0.1 --set seed=3
+    """
+
+    spec: tyro.conf.Positional[Path]
+    """TOML file, for example `budget = 500` and `optimizer = {name = "gd", lr = 0.1}`; the rest has defaults."""
+    overrides: Annotated[list[str], tyro.conf.arg(name="set", metavar="KEY=VALUE"), tyro.conf.UseAppendAction] = field(
+        default_factory=list
+    )
+    """Change a key of the spec, as in optimizer.lr=0.1; may be given several times."""
+    out: Path = Path("runs/train")
+    """Folder to put the run's folder in."""
+    rerun: bool = False
+    """Do the run again even if it had ended."""
+    json: bool = False
+    """Print the run's record and last row as JSON."""
+
+    def __call__(self) -> int:
+        from surefoot.runs.spec import RunSpec
+        from surefoot.runs.store import RunFolder
+        from surefoot.runs.toml import read_toml, set_key
+
+        with request():
+            tree = read_toml(self.spec)
+            for assignment in self.overrides:
+                set_key(tree, assignment)
+            spec = RunSpec.from_dict(tree)
+            from surefoot.runs.run import run
+            from surefoot.studies.conduct import preflight
+
+            preflight([spec])
+            folder = RunFolder(self.out / spec.id)
+            folder.path.mkdir(parents=True, exist_ok=True)
+            with folder.locked():
+                pass
+        with bars(1) as shown, _stop_flag() as stop:
+            shown.start(spec.id, spec.label, spec.budget)
+            ended = run(
+                spec,
+                folder,
+                rerun=self.rerun,
+                on_progress=lambda done, _: shown.update(spec.id, done),
+                should_stop=stop,
+            )
+        for note in ended.notes:
+            say(note)
+        if ended.reused:
+            say(f"{spec.label} had ended ({ended.status}); nothing was computed.")
+        print_run(folder, json=self.json)
+        if ended.status == "interrupted":
+            raise KeyboardInterrupt
+        return 0 if ended.status == "done" else 1
+
+
+@contextmanager
+def _stop_flag() -> Iterator[Any]:
+    """A function that says whether Ctrl-C was pressed; the run then ends after its step, with a checkpoint."""
+    asked = False
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt  # twice: at once
+        asked = True
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

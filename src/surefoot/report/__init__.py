@@ -1,0 +1,1 @@
+"""Tables, figures and pages from what the store holds; never imports torch."""

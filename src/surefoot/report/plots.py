@@ -1,0 +1,153 @@
+"""Figures as SVG text, the same bytes every time."""
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from surefoot.runs.spec import RunSpec
+from surefoot.runs.store import Row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Run = tuple[RunSpec, list[Row]]
+
+# One fixed colour per optimizer everywhere (Okabe-Ito, safe for the colour-blind); learning rates from light to dark.
+OPTIMIZER_COLOURS = {"gd": "#0072B2", "sgd": "#E69F00", "adamw": "#009E73"}
+_OTHER = "#CC79A7"
+_RATES = ("#bdd7e7", "#6baed6", "#3182bd", "#08519c", "#042451")
+_QUANTITIES = (
+    ("loss", "loss"),
+    ("accuracy", "accuracy"),
+    ("ece", "ECE"),
+    ("margin_mean", "mean margin"),
+    ("ggn_sharpness", "GN sharpness"),
+)
+
+
+def trajectories(runs: Sequence[Run], *, optimizer: str) -> str:
+    """Loss, accuracy, ECE, margin and sharpness over the steps of one optimizer's runs, train left, test right.
+
+    One shade per learning rate, one line per seed; dashed in the row of sharpness: 2/lr, where GD turns unstable.
+    """
+    chosen = [run for run in runs if run[0].optimizer.name == optimizer]
+    rates = sorted({_lr(spec) for spec, _ in chosen})
+
+    def draw(figure: "Figure") -> None:
+        axes = figure.subplots(len(_QUANTITIES), 2, sharex=True, sharey="row")
+        for row, (key, name) in enumerate(_QUANTITIES):
+            for column, split in enumerate(("train", "test")):
+                ax: Axes = axes[row][column]
+                for spec, rows in chosen:
+                    colour = _shade(rates, _lr(spec))
+                    ax.plot(*_series(rows, "step", f"{split}/{key}"), color=colour, linewidth=1)
+                if key == "ggn_sharpness" and optimizer in ("gd", "sgd"):
+                    top = ax.get_ylim()[1]
+                    for rate in rates:
+                        ax.axhline(2 / rate, color=_shade(rates, rate), linestyle="--", linewidth=0.8)
+                    ax.set_ylim(0, top)
+                if column == 0:
+                    ax.set_ylabel(name)
+                if row == 0:
+                    ax.set_title(split)
+                if row == len(_QUANTITIES) - 1:
+                    ax.set_xlabel("step")
+        _rate_legend(figure, rates)
+
+    return _svg(draw, size=(8, 10), name=f"trajectories-{optimizer}")
+
+
+def phase(runs: Sequence[Run], *, optimizers: Sequence[str]) -> str:
+    """ECE against GN sharpness along each run: a dot at the first step, a cross at the last."""
+
+    def draw(figure: "Figure") -> None:
+        axes = figure.subplots(2, len(optimizers), squeeze=False)
+        for column, optimizer in enumerate(optimizers):
+            chosen = [run for run in runs if run[0].optimizer.name == optimizer]
+            rates = sorted({_lr(spec) for spec, _ in chosen})
+            for row, split in enumerate(("train", "test")):
+                ax: Axes = axes[row][column]
+                for spec, rows in chosen:
+                    colour = _shade(rates, _lr(spec))
+                    x, y = _series(rows, f"{split}/ggn_sharpness", f"{split}/ece")
+                    if x:
+                        ax.plot(x, y, color=colour, linewidth=1)
+                        ax.plot(x[0], y[0], "o", color=colour, markersize=4)
+                        ax.plot(x[-1], y[-1], "x", color=colour, markersize=6)
+                ax.set_title(f"{optimizer}, {split}", color=colour_of(optimizer))
+                ax.set_xlabel(f"GN sharpness of the {split} set")
+                if column == 0:
+                    ax.set_ylabel(f"{split} ECE")
+
+    return _svg(draw, size=(max(4, 3.2 * len(optimizers)), 6), name="phase")
+
+
+def correlation_by_end(curves: Sequence[Mapping[str, Any]], *, optimizers: Sequence[str]) -> str:
+    """Pearson r of ECE with sharpness over the run from its start to each end step."""
+    kinds = list(curves[0]["r"]) if curves else []
+
+    def draw(figure: "Figure") -> None:
+        axes = figure.subplots(1, max(1, len(kinds)), sharey=True, squeeze=False)
+        for ax, kind in zip(axes[0], kinds, strict=False):
+            for curve in curves:
+                share = [step / curve["steps"][-1] for step in curve["steps"]]
+                known = [(s, r) for s, r in zip(share, curve["r"][kind], strict=True) if r is not None]
+                if known:
+                    ax.plot(*zip(*known, strict=True), color=colour_of(curve["optimizer"]), linewidth=1)
+            ax.axhline(0, color="grey", linewidth=0.6)
+            ax.set_title(kind, fontsize=9)
+            ax.set_xlabel("end of the window, share of the run")
+        axes[0][0].set_ylabel("Pearson r")
+        axes[0][0].set_ylim(-1.05, 1.05)
+        for optimizer in optimizers:
+            axes[0][0].plot([], [], color=colour_of(optimizer), label=optimizer)
+        axes[0][0].legend(frameon=False, fontsize=8)
+
+    return _svg(draw, size=(10, 3.4), name="correlation-by-end")
+
+
+def colour_of(optimizer: str) -> str:
+    """The optimizer's colour."""
+    return OPTIMIZER_COLOURS.get(optimizer, _OTHER)
+
+
+def _svg(draw: "Callable[[Figure], None]", *, size: tuple[float, float], name: str) -> str:
+    try:
+        import matplotlib
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError("Figures need matplotlib: pip install 'surefoot[report]'.") from None
+
+    with matplotlib.rc_context(
+        {"svg.hashsalt": name, "svg.fonttype": "none", "font.size": 9, "axes.grid": True, "grid.alpha": 0.25}
+    ):
+        figure = Figure(figsize=size, layout="constrained")
+        FigureCanvasSVG(figure)
+        draw(figure)
+        out = io.StringIO()
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, transparent=False)
+    text = out.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _series(rows: Sequence[Row], x: str, y: str) -> tuple[list[float], list[float]]:
+    known = [(row[x], row[y]) for row in rows if row.get(x) is not None and row.get(y) is not None]
+    return [float(a or 0) for a, _ in known], [float(b or 0) for _, b in known]
+
+
+def _lr(spec: RunSpec) -> float:
+    return float(spec.optimizer.options.get("lr", 0.0))
+
+
+def _shade(rates: Sequence[float], rate: float) -> str:
+    place = rates.index(rate) / max(1, len(rates) - 1)
+    return _RATES[round(place * (len(_RATES) - 2)) + 1]
+
+
+def _rate_legend(figure: "Figure", rates: Sequence[float]) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], color=_shade(rates, rate), label=f"lr {rate:.4g}") for rate in rates]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(rates), frameon=False)

@@ -1,0 +1,115 @@
+"""A study's outcome as files: Markdown, CSV, JSON and the page."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from surefoot.files import write_atomically
+from surefoot.report.page import Picture, Section, render
+from surefoot.report.plots import Run, correlation_by_end, phase, trajectories
+from surefoot.table import Table
+
+
+def write_tables(folder: Path, outcome: Mapping[str, Any]) -> None:
+    """Write outcome.json, tables.md and one CSV per table."""
+    tables = all_tables(outcome)
+    write_atomically(folder / "outcome.json", (json.dumps(plain(outcome), indent=1) + "\n").encode())
+    write_atomically(folder / "tables.md", _markdown(outcome, tables).encode())
+    for table in tables:
+        write_atomically(folder / f"{table.name}.csv", table.csv().encode())
+
+
+def write_page(folder: Path, outcome: Mapping[str, Any], runs: Sequence[Run]) -> Path:
+    """Write report.html; returns its path."""
+    page = folder / "report.html"
+    write_atomically(page, _page(outcome, runs).encode())
+    return page
+
+
+def all_tables(outcome: Mapping[str, Any]) -> list[Table]:
+    """The outcome's tables, its claims, and the runs that are not in the averages."""
+    return [*outcome["tables"], outcome["claims"], *not_done(outcome)]
+
+
+def plain(outcome: Mapping[str, Any]) -> dict[str, Any]:
+    """The outcome with its tables as JSON can hold them."""
+    return {
+        **outcome,
+        "tables": [asdict(table) for table in outcome["tables"]],
+        "claims": asdict(outcome["claims"]),
+    }
+
+
+def not_done(outcome: Mapping[str, Any]) -> list[Table]:
+    """A table of the runs that are not in the averages, and why; none if there are none."""
+    rows = tuple((item["run"], item["status"], item["reason"]) for item in outcome["not_done"])
+    return [Table("not-done", "Runs that are not in the averages", ("run", "status", "why"), rows)] if rows else []
+
+
+def origin_lines(outcome: Mapping[str, Any]) -> tuple[str, ...]:
+    """Who made the runs, one sentence per maker."""
+    lines = []
+    for maker in outcome["origins"]:
+        versions = ", ".join(f"{name} {number}" for name, number in (maker["versions"] or {}).items())
+        machine = maker["hardware"] or {}
+        lines.append(
+            f"{maker['num_runs']} runs by code {maker['code']} (commit {maker['commit'] or 'unknown'}): {versions}; "
+            f"{machine.get('processor', '?')}, {machine.get('cores', '?')} cores."
+        )
+    if len(lines) > 1:
+        lines.append("The runs were made by more than one version of the code: compare them with care.")
+    lines += outcome["notes"]
+    lines.append(f"Made by: surefoot study {outcome['study']} --scale {outcome['scale']}")
+    return tuple(lines)
+
+
+def _subtitle(outcome: Mapping[str, Any]) -> str:
+    counts = ", ".join(f"{count} {status}" for status, count in sorted(outcome["num_runs"].items()))
+    seeds = ", ".join(map(str, outcome["seeds"]))
+    return f"Study {outcome['study']} at scale {outcome['scale']}; runs: {counts}; seeds {seeds or 'none'}"
+
+
+def _markdown(outcome: Mapping[str, Any], tables: Sequence[Table]) -> str:
+    parts = [f"# {outcome['title']}", _subtitle(outcome), outcome["about"].strip()]
+    parts += [table.markdown().rstrip() for table in tables]
+    parts.append("\n".join(f"- {line}" for line in origin_lines(outcome)))
+    return "\n\n".join(parts) + "\n"
+
+
+def _page(outcome: Mapping[str, Any], runs: Sequence[Run]) -> str:
+    optimizers = list(dict.fromkeys(spec.optimizer.name for spec, _ in runs))
+    first, *others = outcome["tables"]
+    sections = [Section("The answer", tables=(first, outcome["claims"]))]
+    if runs:
+        pictures = (
+            Picture(phase(runs, optimizers=optimizers), "ECE against sharpness along each run: dot first, cross last."),
+            Picture(
+                correlation_by_end(outcome["curves"], optimizers=optimizers),
+                "How the correlation depends on where the run is taken to end.",
+            ),
+        )
+        sections.append(Section("Together?", figures=pictures))
+    sections += [
+        Section(
+            f"Trajectories of {optimizer}",
+            figures=(
+                Picture(
+                    trajectories(runs, optimizer=optimizer),
+                    "One shade per learning rate, one line per seed; dashed: 2/lr."
+                    if optimizer in ("gd", "sgd")
+                    else "One shade per learning rate, one line per seed.",
+                ),
+            ),
+        )
+        for optimizer in optimizers
+    ]
+    sections.append(Section("More tables", tables=(*others, *not_done(outcome))))
+    return render(
+        title=outcome["title"],
+        subtitle=_subtitle(outcome),
+        about=(outcome["about"].strip(),),
+        sections=tuple(sections),
+        origin=origin_lines(outcome),
+    )

@@ -1,0 +1,123 @@
+"""Pearson's r between a calibration error and a sharpness, along runs and over learning rates."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from surefoot.runs.spec import RunSpec
+from surefoot.runs.store import Row
+from surefoot.table import Estimate
+
+Pair = tuple[str, str, str]  # the split of the calibration error, the error, the split of the sharpness
+FEWEST = 5  # observations under a correlation
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """One run as an analysis sees it."""
+
+    spec: RunSpec
+    rows: list[Row]
+
+    @property
+    def optimizer(self) -> str:
+        """The optimizer's name."""
+        return self.spec.optimizer.name
+
+    @property
+    def lr(self) -> float:
+        """The learning rate."""
+        return float(self.spec.optimizer.options.get("lr", math.nan))
+
+    @property
+    def interpolated(self) -> int | None:
+        """The first observed step at which every training sample is classified right; None if there is none."""
+        return next((int(row["step"] or 0) for row in self.rows if (row["train/margin_min"] or 0) > 0), None)
+
+    def peak(self, key: str) -> tuple[int, float]:
+        """Step and value of the largest observation of a quantity."""
+        best = max(self.rows, key=lambda row: row[key] or 0)
+        return int(best["step"] or 0), float(best[key] or 0)
+
+    def chosen(self, sampling: str, window: str) -> list[Row]:
+        """The rows on the equally or the log-spaced grid, inside a window of the run."""
+        on_grid = self.spec.schedule.equally_spaced if sampling == "equal" else self.spec.schedule.log_spaced
+        low, high = self._bounds(window)
+        return [row for row in self.rows if on_grid(int(row["step"] or 0)) and low <= (row["step"] or 0) <= high]
+
+    def _bounds(self, window: str) -> tuple[float, float]:
+        last = self.rows[-1]["step"] or 0 if self.rows else 0
+        reached = self.interpolated
+        if window == "before":
+            return 0, math.inf if reached is None else reached
+        if window == "after":
+            return math.inf if reached is None else reached, math.inf
+        share = 1.0 if window == "whole" else float(window.split()[1]) / 100
+        return 0, share * last
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """r of one optimizer in one setting: mean and deviation over learning rates.
+
+    Each learning rate counts once, as the mean over its seeds; `n` is the number of learning rates.
+    """
+
+    optimizer: str
+    split: str
+    error: str
+    sharpness: str  # the split whose Gauss-Newton sharpness it is
+    sampling: str  # equal or log
+    window: str
+    mean: float | None
+    std: float | None
+    n: int
+    num_runs: int
+    by_lr: dict[str, float]
+
+    @property
+    def estimate(self) -> Estimate:
+        """As it is printed."""
+        return Estimate(self.mean, self.std, self.n)
+
+
+def correlation(
+    runs: Sequence[Trajectory], optimizer: str, pair: Pair, *, sampling: str = "equal", window: str = "whole"
+) -> Correlation:
+    """The correlation of one optimizer's runs in one setting."""
+    split, error, sharpness = pair
+    by_lr: dict[float, list[float]] = {}
+    for run in runs:
+        if run.optimizer == optimizer:
+            r = pearson(run.chosen(sampling, window), f"{split}/{error}", f"{sharpness}/ggn_sharpness")
+            if r is not None:
+                by_lr.setdefault(run.lr, []).append(r)
+    means = {f"{lr:.6g}": sum(values) / len(values) for lr, values in sorted(by_lr.items())}
+    over = Estimate.of(means.values())
+    count = sum(len(values) for values in by_lr.values())
+    return Correlation(optimizer, *pair, sampling, window, over.mean, over.std, over.n, count, means)
+
+
+def pearson(rows: Sequence[Row], first: str, second: str) -> float | None:
+    """Pearson's r of two quantities over rows; None where there are too few or one does not vary."""
+    pairs = [(row.get(first), row.get(second)) for row in rows]
+    known = [(a, b) for a, b in pairs if a is not None and b is not None]
+    if len(known) < FEWEST:
+        return None
+    x, y = np.array(known, dtype=np.float64).T
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return None
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def t_interval(values: Sequence[float], *, level: float = 0.95) -> tuple[float, float] | None:
+    """Student's interval of the mean of correlations, cut to [-1, 1]; None for fewer than two values."""
+    from scipy.special import stdtrit
+
+    over = Estimate.of(values)
+    if over.mean is None or over.std is None:
+        return None
+    half = float(stdtrit(over.n - 1, (1 + level) / 2)) * over.std / math.sqrt(over.n)
+    return max(over.mean - half, -1.0), min(over.mean + half, 1.0)

@@ -1,0 +1,196 @@
+"""The local engine: a few worker processes that stay alive, one run each at a time."""
+
+import multiprocessing
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Container, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from surefoot.runs.spec import RunSpec
+from surefoot.runs.store import RunFolder
+
+_TRIES = 3  # a run whose worker died is resumed by the next one, this often in all
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something to tell about one run: started, progress, ended (with its status), or lost (its worker died)."""
+
+    kind: str
+    spec: RunSpec
+    done: int = 0  # gradients
+    status: str = ""
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class _Worker:
+    process: BaseProcess
+    connection: Connection
+    spec: RunSpec | None = None
+
+
+@dataclass
+class LocalEngine:
+    """Runs specs on this machine, `num_workers` at a time; each worker loads torch once.
+
+    A worker that dies is replaced and its run resumed; a run that fails is reported and the others go on. On
+    KeyboardInterrupt the workers save a checkpoint and leave.
+    """
+
+    num_workers: int
+    checkpoint_seconds: float = 20.0
+    _workers: list[_Worker] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        if self.num_workers < 1:
+            raise ValueError(f"`workers` must be at least 1, got {self.num_workers}.")
+
+    def run(
+        self, specs: Iterable[RunSpec], root: Path, *, again: Container[str] = (), tell: Callable[[Event], None]
+    ) -> dict[str, Event]:
+        """Do every spec in a folder of its own below `root`; returns how each ended, by run id.
+
+        Runs whose id is in `again` are done anew although they had ended.
+        """
+        waiting = deque(specs)
+        tries = {spec.id: 0 for spec in waiting}
+        ended: dict[str, Event] = {}
+        try:
+            for _ in range(min(self.num_workers, len(waiting))):
+                self._workers.append(_start_worker(self.checkpoint_seconds))
+            while len(ended) < len(tries):
+                for worker in self._workers:
+                    if worker.spec is None and waiting:
+                        worker.spec = waiting.popleft()
+                        tries[worker.spec.id] += 1
+                        tell(Event("started", worker.spec))
+                        _send(
+                            worker.connection, (worker.spec.to_dict(), root / worker.spec.id, worker.spec.id in again)
+                        )
+                for worker in self._ready():
+                    spec, event = worker.spec, _received(worker)
+                    if spec is None:
+                        continue
+                    if event is None:  # the worker is gone
+                        event = Event("lost", spec, reason=f"its worker died ({_death(worker.process)})")
+                        worker.spec = None
+                        if tries[spec.id] < _TRIES:
+                            waiting.append(spec)
+                        else:
+                            event = Event("ended", spec, status="failed", reason=event.reason)
+                    tell(event)
+                    if event.kind == "ended":
+                        ended[spec.id] = event
+                        worker.spec = None
+                self._replace_dead()
+        finally:
+            self._stop()
+        return ended
+
+    def _ready(self) -> list[_Worker]:
+        ready = wait([worker.connection for worker in self._workers] + [w.process.sentinel for w in self._workers])
+        return [w for w in self._workers if w.connection in ready or w.process.sentinel in ready]
+
+    def _replace_dead(self) -> None:
+        for k, worker in enumerate(self._workers):
+            if worker.spec is None and not worker.process.is_alive():
+                worker.connection.close()
+                self._workers[k] = _start_worker(self.checkpoint_seconds)
+
+    def _stop(self) -> None:
+        for worker in self._workers:
+            worker.process.terminate()  # SIGTERM: the worker saves at the end of its step
+        for worker in self._workers:
+            worker.process.join(timeout=30)
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+            worker.connection.close()
+        self._workers.clear()
+
+
+def usable_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _start_worker(checkpoint_seconds: float) -> _Worker:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_work, args=(theirs, checkpoint_seconds), daemon=True)
+    process.start()
+    theirs.close()
+    return _Worker(process, ours)
+
+
+def _send(connection: Connection, message: object) -> None:
+    with suppress(OSError):  # the worker died; its sentinel will say so
+        connection.send(message)
+
+
+def _received(worker: _Worker) -> Event | None:
+    try:
+        if worker.connection.poll():
+            event: Event = worker.connection.recv()
+            return event
+    except (EOFError, OSError):
+        pass
+    worker.process.join(timeout=5)
+    return None
+
+
+def _death(process: BaseProcess) -> str:
+    code = process.exitcode
+    return f"killed by signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+
+
+def _work(connection: Connection, checkpoint_seconds: float) -> None:
+    """The life of a worker: take a spec, run it, tell; until the pipe closes or SIGTERM asks to leave."""
+    idle, leaving = True, False
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        nonlocal leaving
+        leaving = True
+        if idle:
+            raise SystemExit
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    signal.signal(signal.SIGTERM, leave)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    from surefoot.runs.run import run
+
+    while not leaving:
+        try:
+            tree, path, rerun = connection.recv()
+        except EOFError:
+            return
+        idle = False
+        spec = RunSpec.from_dict(tree)
+        try:
+            ended = run(
+                spec,
+                RunFolder(path),
+                checkpoint_seconds=checkpoint_seconds,
+                rerun=rerun,
+                on_progress=lambda done, _, spec=spec: connection.send(Event("progress", spec, done)),  # type: ignore[misc]
+                should_stop=lambda: leaving,
+            )
+            outcome: dict[str, Any] = {"status": ended.status, "reason": ended.reason, "notes": ended.notes}
+        except BrokenPipeError:
+            return  # the parent is gone
+        except Exception as error:
+            outcome = {"status": "failed", "reason": f"{type(error).__name__}: {error}"}
+        idle = True
+        try:
+            connection.send(Event("ended", spec, **outcome))
+        except BrokenPipeError:
+            return

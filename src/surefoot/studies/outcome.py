@@ -1,0 +1,71 @@
+"""What a study's folder says: which runs ended how, made by what, and what the analysis finds."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from surefoot.registry import look_up
+from surefoot.runs.store import RunFolder
+from surefoot.studies import coupling
+from surefoot.studies.correlation import Trajectory
+
+OUTCOMES: dict[str, Callable[..., dict[str, Any]]] = {"coupling": coupling.outcome}
+
+
+def study_record(root: Path) -> dict[str, Any]:
+    """The content of study.json; ValueError where the folder is not a study's."""
+    try:
+        record: dict[str, Any] = json.loads((root / "study.json").read_text(encoding="utf-8"))
+        record["runs"], record["outcome"]
+    except (OSError, json.JSONDecodeError, KeyError, TypeError):
+        raise ValueError(f"{root} is not a study folder: it has no readable study.json.") from None
+    return record
+
+
+def study_runs(root: Path) -> list[RunFolder]:
+    """The folders of a study's runs, those that exist, in the study's order."""
+    folders = [RunFolder(root / "runs" / run) for run in study_record(root)["runs"]]
+    return [folder for folder in folders if folder.status != "absent"]
+
+
+def study_outcome(root: Path) -> dict[str, Any]:
+    """Everything a report shows of a study: its runs by status, their origin, notes, tables, claims, curves.
+
+    Only runs that are done enter the analysis; diverged, failed and missing ones are named.
+    """
+    record = study_record(root)
+    folders = study_runs(root)
+    notes: list[str] = []
+    trajectories = []
+    for folder in folders:
+        if folder.status == "done":
+            rows, told = folder.rows()
+            notes += told
+            trajectories.append(Trajectory(folder.spec, rows))
+    statuses = {folder.record["id"]: folder for folder in folders}
+    named = [
+        {"run": label, "status": statuses[run].status, "reason": statuses[run].record.get("reason", "")}
+        if run in statuses
+        else {"run": label, "status": "missing", "reason": ""}
+        for run, label in record["runs"].items()
+    ]
+    analyse = look_up("outcome", record["outcome"], OUTCOMES)
+    papers_own = bool(trajectories) and all(t.spec.data.name.startswith("cifar") for t in trajectories)
+    return {
+        **{key: record[key] for key in ("study", "scale", "title", "about")},
+        "num_runs": dict(Counter(item["status"] for item in named)),
+        "not_done": [item for item in named if item["status"] != "done"],
+        "seeds": sorted({t.spec.seed for t in trajectories}),
+        "origins": _origins(folders),
+        "notes": notes,
+        **analyse(trajectories, compare_with_paper=papers_own),
+    }
+
+
+def _origins(folders: list[RunFolder]) -> list[dict[str, Any]]:
+    """The distinct makers of the runs: code, commit, versions, hardware, and how many runs each made."""
+    keys = ("code", "commit", "versions", "hardware")
+    made = Counter(json.dumps({key: folder.record.get(key) for key in keys}) for folder in folders)
+    return [{**json.loads(maker), "num_runs": count} for maker, count in made.items()]
