@@ -22,26 +22,30 @@ class Temperature:
         """The T that minimises the NLL on the given predictions, to rounding.
 
         The NLL is convex in b = 1/T, with slope mean(E_p[z] - z_y) and curvature mean(Var_p[z]): Newton on log b,
-        inside a bracket that shrinks, so that T stays positive. Raises ValueError where the optimum is T = 0 (every
-        sample right) or T = infinity (worse than chance).
+        inside a bracket that shrinks, so that T stays positive. Raises ValueError where the optimum is T = 0 (no
+        sample wrong) or T = infinity (worse than chance).
         """
-        low, high = -20.0, 20.0  # log b
+        if bool((predictions.margin >= 0).all()):
+            raise ValueError(
+                "`predictions` have no best temperature: no sample is wrong, so the NLL falls on to T = 0."
+            )
+        if _derivatives(predictions, 0.0)[0] >= 0:
+            raise ValueError(
+                "`predictions` have no best temperature: worse than chance, the NLL falls on to T = infinity."
+            )
+        low, high = -math.inf, math.inf  # of place = log b
         place = 0.0
         for _ in range(max_steps):
             scale = math.exp(place)
             slope, curvature = _derivatives(predictions, scale)
             low, high = (place, high) if slope < 0 else (low, place)
-            # in log b: first derivative slope * b, second slope * b + curvature * b^2
-            bend = slope + curvature * scale
-            newton = place - slope / bend if bend > 0 else math.inf
-            following = newton if low < newton < high else (low + high) / 2
-            if abs(following - place) < 1e-12:
-                break
-            place = following
-        if abs(place) > 19.9:
-            side = "0: every sample is classified right" if place > 0 else "infinity: the logits are worse than chance"
-            raise ValueError(f"`predictions` have no best temperature; the NLL falls on towards T = {side}.")
-        return cls(math.exp(-place))
+            bend = slope + curvature * scale  # in log b: first derivative slope * b, second bend * b
+            step = -slope / bend if bend > 0 else math.copysign(math.inf, -slope)
+            if abs(step) < 1e-10:
+                return cls(math.exp(-place))
+            following = place + min(max(step, -2.0), 2.0)  # far from the optimum the curvature misleads
+            place = following if low < following < high else (low + high) / 2
+        raise ValueError(f"`predictions` gave no temperature within {max_steps} steps, though one exists.")
 
 
 def _derivatives(predictions: Predictions, scale: float) -> tuple[float, float]:

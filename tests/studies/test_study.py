@@ -1,0 +1,69 @@
+from pathlib import Path
+
+import pytest
+
+from surefoot.runs.build import build, check
+from surefoot.studies.study import read_study, scale_names, study_files
+
+GOOD = """
+title = "Why?"
+outcome = "coupling"
+[scales.small]
+about = "Small."
+seeds = [0, 1]
+run = { data = { name = "digits" }, budget = 5 }
+[[scales.small.grid]]
+optimizer = { name = "gd", lr = [0.1, 0.2] }
+[[scales.small.grid]]
+optimizer = { name = "sgd", lr = 0.1, momentum = [0.0, 0.9] }
+batch_size = [8, 16]
+"""
+
+
+def test_a_grid_is_every_combination_with_every_seed(tmp_path: Path) -> None:
+    (tmp_path / "why.toml").write_text(GOOD)
+    study = read_study(str(tmp_path / "why.toml"), scale="small")
+    assert len(study.specs) == 2 * (2 + 4)
+    assert [spec.seed for spec in study.specs] == [0] * 6 + [1] * 6
+    points = {
+        (s.optimizer.name, s.optimizer.options["lr"], s.optimizer.options.get("momentum"), s.batch_size)
+        for s in study.specs
+    }
+    assert ("sgd", 0.1, 0.9, 16) in points
+    assert len(points) == 6
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("title", "titel", r"In why.toml: Unknown key in a study 'titel'\. Did you mean 'title'\?"),
+        ("seeds = [0, 1]\n", "", r"\[scales.small\] needs `seeds`"),
+        ("budget = 5", "budgt = 5", "Unknown key 'budgt'"),
+        ("[0.0, 0.9]", "[0.9, 0.9]", "two runs of scale 'small' are the same"),
+        ('outcome = "coupling"\n', "", "a study needs `outcome`"),
+    ],
+)
+def test_a_bad_file_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+    (tmp_path / "why.toml").write_text(GOOD.replace(old, new))
+    with pytest.raises(ValueError, match=message):
+        read_study(str(tmp_path / "why.toml"), scale="small")
+
+
+def test_unknown_names_suggest() -> None:
+    with pytest.raises(ValueError, match=r"Unknown study 'copling'\. Did you mean 'coupling'\?"):
+        read_study("copling", scale="digits")
+    with pytest.raises(ValueError, match=r"Unknown scale 'digit'\. Did you mean 'digits'\?"):
+        read_study("coupling", scale="digit")
+
+
+@pytest.mark.parametrize(("name", "scale"), [(n, s) for n, path in study_files().items() for s in scale_names(path)])
+def test_every_shipped_study_can_be_built(name: str, scale: str, request: pytest.FixtureRequest) -> None:
+    study = read_study(name, scale=scale)
+    for spec in study.specs:
+        check(spec)
+    if study.specs[0].data.name.startswith("cifar"):
+        request.getfixturevalue("cifar10")
+    for optimizer in {spec.optimizer.name: spec for spec in study.specs}.values():
+        training = build(optimizer)
+        training.advance()
+        assert training.num_gradients == 1
