@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-_NUM_KEPT = 3  # Ritz vectors handed on: eigenvalues cross while a network trains, so the runners-up come along
+_RIVAL = 0.9  # Ritz values above this share of the best are kept: while a network trains, one of them may overtake it
+_MOST_KEPT = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,7 +16,7 @@ class Eigenpair:
 
     `value` is a Rayleigh quotient, so the largest eigenvalue is at least as large. `residual` proves that some
     eigenvalue lies within that distance, not that it is the largest. `converged` says that the residual is at most the
-    tolerance times the value, or that the space was exhausted; the value itself is then usually far closer.
+    tolerance times the value and that no rival seen could exceed it, or that the space was exhausted.
     """
 
     value: float
@@ -23,19 +24,21 @@ class Eigenpair:
     residual: float  # ||A v - value v||
     num_matvecs: int
     converged: bool
-    subspace: Tensor  # [R, P], orthonormal, the first row is `vector`: where to start the next measurement
+    subspace: Tensor  # [R, P], orthonormal: `vector` and its rivals, where to start the next measurement
 
 
 def top_eigenpair(
     matvec: Callable[[Tensor], Tensor], start: Tensor, *, tolerance: float = 0.01, max_matvecs: int = 60
 ) -> Eigenpair:
-    """The algebraically largest eigenvalue, by Rayleigh-Ritz on a space grown along the residual of the best pair.
+    """The algebraically largest eigenvalue, by Rayleigh-Ritz on a space that grows along residuals.
 
     From one vector this is Lanczos with full reorthogonalisation; from several (`start` [R, P], the previous
-    `subspace` while a network trains) it restarts where the last measurement ended. Stops once the residual is at most
-    `tolerance` times the value. Bounds that divide the squared residual by the gap to the next Ritz value would stop
-    earlier, and are fooled where two eigenvalues are close. Keeps two vectors of length P per product. What `start` is
-    orthogonal to stays hidden, so it should carry a random part (`warm_start`).
+    `subspace` while a network trains) it restarts where the last measurement ended. Stops once the residual of the best
+    pair is at most `tolerance` times its value and no other Ritz pair, its own residual added, reaches beyond that: one
+    that does is a rival on the way up, and the space grows along its residual first. (Bounds that divide the squared
+    residual by the gap to the next Ritz value would stop earlier, and are fooled where eigenvalues are close.) Keeps two
+    vectors of length P per product. What `start` is orthogonal to stays hidden, so it should carry a random part
+    (`warm_start`).
     """
     if not tolerance > 0:
         raise ValueError(f"`tolerance` must be positive, got {tolerance}.")
@@ -60,16 +63,20 @@ def top_eigenpair(
             raise ValueError("`start` must not be zero.")
         projected = (basis @ images.T).double()
         values, vectors = torch.linalg.eigh((projected + projected.T) / 2)
-        best = vectors.flip(1)[:, :_NUM_KEPT].T.to(start)  # [R, k]
-        ritz = best @ basis  # [R, P]
-        remainders = best @ images - values.flip(0)[:_NUM_KEPT, None].to(start) * ritz
-        residuals = remainders.double().norm(dim=1).tolist()
-        value = float(values[-1])
-        next_direction = None if len(basis) == size else _normal_part(remainders[0], basis)
-        converged = next_direction is None or residuals[0] <= tolerance * abs(value)
-        if converged or next_direction is None or len(basis) == max_matvecs:
-            return Eigenpair(value, ritz[0] / ritz[0].norm(), residuals[0], len(basis), converged, ritz)
-        waiting = [next_direction]
+        turned = vectors.flip(1).T.to(start)  # [k, k], best first
+        ritz = turned @ basis  # [k, P]
+        remainders = turned @ images - values.flip(0)[:, None].to(start) * ritz
+        residuals = remainders.double().norm(dim=1).cpu()
+        value, slack = float(values[-1]), tolerance * abs(float(values[-1]))
+        reach = values.flip(0).cpu() + residuals  # an eigenvalue may be as large as this
+        settled = float(residuals[0]) <= slack
+        worst = int(reach.argmax()) if settled else 0
+        direction = _normal_part(remainders[worst], basis) if len(basis) < size else None
+        converged = direction is None or (settled and float(reach.max()) <= value + slack)
+        if converged or direction is None or len(basis) == max_matvecs:
+            kept = min(max(int((values > _RIVAL * value).sum()), 2), _MOST_KEPT)
+            return Eigenpair(value, ritz[0] / ritz[0].norm(), float(residuals[0]), len(basis), converged, ritz[:kept])
+        waiting = [direction]
 
 
 def warm_start(previous: Tensor | None, *, like: Tensor, generator: torch.Generator) -> Tensor:
