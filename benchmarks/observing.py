@@ -1,8 +1,9 @@
 """What observing costs: ratios within one run of this script, never times across machines.
 
-1. The time of a GD run on the digits MLP with all observers at 1 % of the steps, over that of the same run without.
+1. Time spent observing over time spent stepping, in the same GD run on the digits MLP, observed at 1 % of its steps:
+   the two alternate, so that a machine that slows down slows both. A Gauss-Newton product, in gradients.
 2. What a run costs beyond its steps in a worker that is warm: building, folder, records, checkpoint.
-3. How far the tracked sharpness is from the one measured to a tolerance of 1e-6 at the same weights.
+3. How far the tracked sharpness is from one measured from scratch to a hundredth of the tolerance, at the same weights.
 
 Usage: python benchmarks/observing.py [--repeats 5] [--out results/benchmarks/observing.md]
 """
@@ -11,6 +12,7 @@ import argparse
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -25,7 +27,7 @@ from surefoot.runs.run import run
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import RunFolder
 from surefoot.table import Table
-from surefoot.training.loop import Training, train
+from surefoot.training.loop import train
 from surefoot.training.schedule import Schedule
 
 STEPS = 1000
@@ -33,55 +35,68 @@ SPEC = {
     "optimizer": {"name": "gd", "lr": 0.25},
     "budget": STEPS,
     "data": {"name": "digits", "num_train": 1200, "noisy_labels": 0.4},
-    "schedule": {"every": 100, "per_decade": 0},
 }
 
 
-def seconds(training: Training, every: int) -> float:
-    begun = time.process_time()
-    train(training, budget=STEPS, schedule=Schedule(every=every, per_decade=0), record=lambda row: None)
-    return time.process_time() - begun
+def observing(splits: Sequence[str], seed: int) -> float:
+    """Time of all observations over time of all steps of one run."""
+    training = build(RunSpec.from_dict({**SPEC, "seed": seed}))
+    training.splits = {name: training.splits[name] for name in splits}
+    stepping = looking = 0.0
+    for step in range(STEPS + 1):
+        if step % 100 == 0:
+            begun = time.perf_counter()
+            training.observe()
+            looking += time.perf_counter() - begun
+        begun = time.perf_counter()
+        training.advance()
+        stepping += time.perf_counter() - begun
+    return looking / stepping
 
 
-def observing_ratio(repeats: int) -> tuple[list[float], list[float]]:
-    """Ratios of watched to plain time, and of each observer set, one per repeat; each pair is run back to back."""
-    spec = RunSpec.from_dict(SPEC)
-    watched, noise = [], []
-    seconds(build(spec), every=100)  # warm-up
-    for repeat in range(repeats):
-        trainings = []
-        for observers in ({}, spec.to_dict()["observers"], {}):
-            trainings.append(build(RunSpec.from_dict({**spec.to_dict(), "observers": observers, "seed": repeat})))
-        plain, with_observers, plain_again = (seconds(training, every=100) for training in trainings)
-        watched.append(with_observers / ((plain + plain_again) / 2))
-        noise.append(max(plain, plain_again) / min(plain, plain_again))
-    return watched, noise
+def product_in_gradients(seed: int) -> tuple[float, float]:
+    """Cost of building a GGN and of one product with it, in units of one optimizer step with its gradient."""
+    training = build(RunSpec.from_dict({**SPEC, "seed": seed}))
+    assert isinstance(training.objective, Lifted)
+    split, loss = training.splits["train"], training.objective.loss
+    stepping = building = multiplying = 0.0
+    for _ in range(30):
+        begun = time.perf_counter()
+        training.advance()
+        stepped = time.perf_counter()
+        ggn = GGN(training.model, loss, split.inputs, split.labels)
+        built = time.perf_counter()
+        ggn @ flat([p.detach() for p in ggn.params])
+        multiplied = time.perf_counter()
+        stepping += stepped - begun
+        building += built - stepped
+        multiplying += multiplied - built
+    return building / stepping, multiplying / stepping
 
 
 def overhead(repeats: int) -> list[float]:
-    """Seconds of a whole run of one step in this warm process, less the step's own time."""
+    """Seconds of whole runs of one step in this warm process."""
     found = []
     spec = RunSpec.from_dict({**SPEC, "budget": 1, "observers": {}})
     with tempfile.TemporaryDirectory() as folder:
         for repeat in range(repeats + 1):
-            begun = time.process_time()
+            begun = time.perf_counter()
             run(spec, RunFolder(Path(folder) / str(repeat)))
-            found.append(time.process_time() - begun)
+            found.append(time.perf_counter() - begun)
     return found[1:]  # the first one imports and warms up
 
 
-def tracking_error() -> list[float]:
-    """Relative error of every tracked value of a run through the edge of stability."""
-    training = build(RunSpec.from_dict(SPEC))
+def tracking_errors(seed: int) -> list[float]:
+    """Relative errors of the tracked values of a run through the edge of stability."""
+    training = build(RunSpec.from_dict({**SPEC, "seed": seed}))
     errors = []
 
     def compare(row: dict[str, float]) -> None:
         assert isinstance(training.objective, Lifted)
         split = training.splits["train"]
         ggn = GGN(training.model, training.objective.loss, split.inputs, split.labels)
-        start = warm_start(
-            None, like=flat([p.detach() for p in ggn.params]), generator=torch.Generator().manual_seed(7)
-        )
+        like = flat([p.detach() for p in ggn.params])
+        start = warm_start(None, like=like, generator=torch.Generator().manual_seed(7))
         truth = top_eigenpair(ggn.__matmul__, start, tolerance=1e-4, max_matvecs=200)
         assert truth.converged
         errors.append(abs(row["train/ggn_sharpness"] - truth.value) / truth.value)
@@ -90,30 +105,42 @@ def tracking_error() -> list[float]:
     return errors
 
 
+def spread(values: Sequence[float]) -> str:
+    return f"{statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path("results/benchmarks/observing.md"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    watched, noise = observing_ratio(arguments.repeats)
+    observing(["train"], 0)  # warm-up
+    one = [1 + observing(["train"], seed) for seed in range(arguments.repeats)]
+    both = [1 + observing(["train", "test"], seed) for seed in range(arguments.repeats)]
+    building, multiplying = zip(*(product_in_gradients(seed) for seed in range(arguments.repeats)), strict=True)
     beyond = overhead(arguments.repeats)
-    errors = tracking_error()
-    ratios = f"{statistics.median(watched):.3f} ({min(watched):.3f} to {max(watched):.3f})"
+    errors = tracking_errors(0) + tracking_errors(1)
+    time_of = "time with ECE, KCE, margins and GN sharpness at 1 % of the steps / without"
+    accuracy = f"{statistics.median(errors):.0e} (largest {max(errors):.0e})"
     table = Table(
         name="observing",
-        title="What observing costs (digits MLP 64-200-200-10, 1,200 images, GD, one thread)",
-        columns=("quantity", "measured: median (range)", "n", "to reach"),
+        title="What observing costs (digits MLP 64-200-200-10, 1,200 images, GD, 1,000 steps, one thread)",
+        columns=("quantity", "median (range)", "n", "at most"),
         rows=(
-            ("time with ECE, margins and GN sharpness of train and test at 1 % of the steps / without", ratios, len(watched), "1.15"),
-            ("the same run twice without observers, longer / shorter: the noise", f"{statistics.median(noise):.3f} ({min(noise):.3f} to {max(noise):.3f})", len(noise), "-"),
-            ("seconds of a run beyond its steps, in a warm worker", f"{statistics.median(beyond):.3f} ({min(beyond):.3f} to {max(beyond):.3f})", len(beyond), "1"),
-            ("relative error of the tracked sharpness", f"{statistics.median(errors):.1e} (largest {max(errors):.1e})", len(errors), "1e-2"),
+            (f"{time_of}, of the training set", spread(one), len(one), "1.15"),
+            (f"{time_of}, of training and test set", spread(both), len(both), "-"),
+            ("building a Gauss-Newton matrix / one gradient", spread(building), len(building), "-"),
+            ("one product with it / one gradient", spread(multiplying), len(multiplying), "-"),
+            ("seconds of a run beyond its steps, in a warm worker", spread(beyond), len(beyond), "1"),
+            ("relative error of the tracked sharpness", accuracy, len(errors), "1e-2"),
         ),
         notes=(
-            f"Made by `python benchmarks/observing.py --repeats {arguments.repeats}` at commit {commit()}, {versions()}, {hardware()}.",
+            f"`python benchmarks/observing.py --repeats {arguments.repeats}`, seeds 0 to {arguments.repeats - 1}, "
+            f"commit {commit()}, {', '.join(f'{k} {v}' for k, v in versions().items())}, "
+            f"{hardware()['processor']}, {hardware()['cores']} cores.",
         ),
-    )  # fmt: skip
+    )
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(arguments.out, table.markdown().encode())
     print(table.markdown())

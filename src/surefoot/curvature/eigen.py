@@ -36,8 +36,8 @@ def top_eigenpair(
     `subspace` while a network trains) it restarts where the last measurement ended. Stops once the residual of the best
     pair is at most `tolerance` times its value and no other Ritz pair, its own residual added, reaches beyond that: one
     that does is a rival on the way up, and the space grows along its residual first. (Bounds that divide the squared
-    residual by the gap to the next Ritz value would stop earlier, and are fooled where eigenvalues are close.) Keeps two
-    vectors of length P per product. What `start` is orthogonal to stays hidden, so it should carry a random part
+    residual by the gap to the next Ritz value would stop earlier, and are fooled where eigenvalues are close.) Keeps
+    two vectors of length P per product. What `start` is orthogonal to stays hidden, so it should carry a random part
     (`warm_start`).
     """
     if not tolerance > 0:
