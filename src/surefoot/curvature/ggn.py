@@ -14,7 +14,7 @@ class GGN:
 
     J_i is the Jacobian of the logits of sample i, H_i the Hessian of its loss in the logits (diag p - p p^T for
     cross-entropy, (2/K) I for MSE), taken by autograd and so right for any twice differentiable loss of logits.
-    Construction costs one gradient and keeps the graph; a product costs about 1.2 gradients: J v is the derivative of
+    Construction costs about one gradient and keeps the graph, a product about another: J v is the derivative of
     the stored J^T u in u, then H on the logits alone, then J^T. The model is looked at in eval mode and left as found:
     mode, `.grad` and generators. Weights must not change while the object lives.
     """
