@@ -42,17 +42,17 @@ def trajectories(runs: Sequence[Run], *, optimizer: str) -> str:
                 for spec, rows in chosen:
                     colour = _shade(rates, _lr(spec))
                     ax.plot(*_series(rows, "step", f"{split}/{key}"), color=colour, linewidth=1)
-                if key == "ggn_sharpness" and optimizer in ("gd", "sgd"):
-                    top = ax.get_ylim()[1]
-                    for rate in rates:
-                        ax.axhline(2 / rate, color=_shade(rates, rate), linestyle="--", linewidth=0.8)
-                    ax.set_ylim(0, top)
                 if column == 0:
                     ax.set_ylabel(name)
                 if row == 0:
                     ax.set_title(split)
                 if row == len(_QUANTITIES) - 1:
                     ax.set_xlabel("step")
+        top = axes[-1][0].get_ylim()[1]  # the axis fits the measurements; a line above them stays out of sight
+        for ax in axes[-1] if optimizer in ("gd", "sgd") else ():
+            for rate in rates:
+                ax.axhline(2 / rate, color=_shade(rates, rate), linestyle="--", linewidth=0.8)
+        axes[-1][0].set_ylim(0, top)
         _rate_legend(figure, rates)
 
     return _svg(draw, size=(8, 10), name=f"trajectories-{optimizer}")
