@@ -25,6 +25,7 @@ PAIRS: tuple[Pair, ...] = (
     ("test", "ece", "train"),
     ("test", "kce", "train"),
 )
+SPACING = {"equal": "equally spaced", "log": "log-spaced"}
 WINDOWS = ("whole", "before", "after", "first 25 %", "first 50 %", "first 75 %")
 
 Cells = dict[tuple[str, Pair, str, str], Correlation]  # by optimizer, pair, sampling, window
@@ -40,7 +41,7 @@ def outcome(runs: Iterable[Trajectory], *, compare_with_paper: bool) -> dict[str
     optimizers = [name for name in ORDER if name in names] + sorted(names - set(ORDER))
     cells: Cells = {
         (optimizer, pair, sampling, window): correlation(found, optimizer, pair, sampling=sampling, window=window)
-        for optimizer, pair, sampling, window in product(optimizers, PAIRS, ("equal", "log"), WINDOWS)
+        for optimizer, pair, sampling, window in product(optimizers, PAIRS, SPACING, WINDOWS)
     }
     tables = [
         _table_one(cells, optimizers, sampling="equal", compare=compare_with_paper),
@@ -119,10 +120,9 @@ def _table_one(cells: Cells, optimizers: Sequence[str], *, sampling: str, compar
             if compare:
                 row.append(_paper_cell(split, error, optimizer))
         rows.append(tuple(row))
-    spacing = "equally spaced" if sampling == "equal" else "log-spaced"
     return Table(
         name="correlation" if sampling == "equal" else "correlation-log-spaced",
-        title=f"Pearson r of calibration error with Gauss-Newton sharpness, {spacing} steps, whole run",
+        title=f"Pearson r of calibration error with Gauss-Newton sharpness, {SPACING[sampling]} steps, whole run",
         columns=tuple(columns),
         rows=tuple(rows),
         notes=("Mean ± sample standard deviation over n learning rates, each the mean over its seeds.",),
@@ -143,7 +143,7 @@ def _nearest(cells: Cells, optimizers: Sequence[str]) -> Table:
             known = [(abs(c.mean - wanted), c) for c in ours if c.mean is not None and c.n > 1]
             if known:
                 best = min(known, key=lambda item: item[0])[1]
-                setting = f"{best.sharpness}-set sharpness, {best.sampling}ly spaced, {best.window}"
+                setting = f"{best.sharpness}-set sharpness, {SPACING[best.sampling]}, {best.window}"
                 what = f"{split} {error.upper()}"
                 rows.append((what, optimizer, _paper_cell(split, error, optimizer), best.estimate, setting))
     return Table(
