@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from surefoot.cli import main
+from surefoot.runs.spec import RunSpec
+from surefoot.runs.store import RunFolder
 
 SPEC = """
 budget = 20
@@ -75,7 +77,9 @@ def test_a_diverged_run_has_exit_code_1(spec: Path, capsys: pytest.CaptureFixtur
         (["train", "spec.toml", "--set", "optimizer.lr=-1"], "`optimizer.lr` must be positive and finite, got -1."),
         (["train", "spec.toml", "--set", "budget=many"], "`budget` must be a whole number, got 'many'."),
         (["train", "spec.toml", "--set", "data.num_train=5000"], "`num_train` must lie in 1..1796, got 5000."),
-        (["train", "spec.toml", "--set", "device=cuda"], "`device` is 'cuda', but this machine has none"),
+        (["train", "spec.toml", "--set", "model.widths=[0]"], "`widths` must be at least 1 each, got [0]."),
+        (["train", "spec.toml", "--set", "observers.curvature.tolerance=-1"], "`tolerance` must be positive, got -1."),
+        (["report", "folder", "--archive"], "`--archive` needs `--out`"),
         (["train", "spec.toml", "--out", "spec.toml/below"], "Not a directory"),
         (["report", "."], "is not a study folder"),
         (["report", "nowhere"], "is not a study folder"),
@@ -83,18 +87,29 @@ def test_a_diverged_run_has_exit_code_1(spec: Path, capsys: pytest.CaptureFixtur
         (["study", "coupling", "--scale", "digit"], "Unknown scale 'digit'. Did you mean 'digits'?"),
         (["study", "coupling", "--workers", "0"], "`workers` must be at least 1, got 0."),
         (["study", "coupling", "--out", "spec.toml"], "Not a directory"),
+        (["report", "folder"], "folder is not a run folder"),
     ],
 )
 def test_a_bad_request_has_exit_code_2_and_one_sentence(
     spec: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (spec.parent / "broken.toml").write_text("budget = = 3")
+    (spec.parent / "folder").mkdir()
+    if "--archive" not in arguments:
+        (spec.parent / "folder" / "run.json").write_text("not JSON")
     assert main(arguments) == 2
     told = capsys.readouterr()
     assert told.out == ""
     assert message in told.err
     assert told.err.count("\n") == 1
     assert "Traceback" not in told.err
+
+
+def test_a_run_that_another_process_writes_is_a_bad_request(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path("runs/train") / RunSpec.from_toml(spec).id
+    with RunFolder(path).locked():
+        assert main(["train", "spec.toml"]) == 2
+    assert capsys.readouterr().err == f"surefoot: Being written by another process: {path}.\n"
 
 
 def test_data_that_is_not_there_is_a_bad_request(

@@ -1,3 +1,4 @@
+import gzip
 import json
 import os
 import random
@@ -58,10 +59,15 @@ def test_a_second_call_computes_nothing(tmp_path: Path) -> None:
     }
 
 
+def pretend_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (run_module, origin):
+        monkeypatch.setattr(module, "code_digest", lambda: "0123456789ab")
+
+
 def test_other_code_is_reported_never_silently_reused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec, folder = make(tmp_path)
     run(spec, folder)
-    monkeypatch.setattr(run_module, "code_digest", lambda: "0123456789ab")
+    pretend_other_code(monkeypatch)
     ended = run(spec, folder)
     assert ended.reused
     assert "made by other code" in ended.notes[0]
@@ -73,7 +79,7 @@ def test_other_code_is_reported_never_silently_reused(tmp_path: Path, monkeypatc
 def test_half_a_run_of_other_code_starts_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec, folder = make(tmp_path)
     assert run(spec, folder, should_stop=lambda: True).status == "interrupted"
-    monkeypatch.setattr(run_module, "code_digest", lambda: "0123456789ab")
+    pretend_other_code(monkeypatch)
     ended = run(spec, folder)
     assert "starts again" in ended.notes[0]
     assert [row["step"] for row in folder.rows()[0]] == [0, 1, 3, 4, 8, 10, 12]
@@ -168,7 +174,7 @@ def test_a_half_written_line_is_skipped_with_a_note(tmp_path: Path) -> None:
 
 def test_two_writers_are_refused(tmp_path: Path) -> None:
     spec, folder = make(tmp_path)
-    with folder.locked(), pytest.raises(RuntimeError, match="another process"):
+    with folder.locked(), pytest.raises(BlockingIOError, match="another process"):
         run(spec, folder)
 
 
@@ -184,11 +190,89 @@ def test_an_archive_holds_the_same_rows(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_run_is_said_to_be_none(tmp_path: Path) -> None:
-    for content in (None, "", "[]", "{}"):
+    for content in (None, b"", b"[]", b"{}", b"\xff", b'{"id": "a", "label": "b", "status": "done", "spec": null}'):
         if content is not None:
-            (tmp_path / "run.json").write_text(content)
+            (tmp_path / "run.json").write_bytes(content)
         with pytest.raises(ValueError, match="is not a run folder"):
             _ = RunFolder(tmp_path).record
+
+
+class Killed(BaseException):
+    """Stands for kill -9 at a chosen line: nothing catches it."""
+
+
+def die(*_: Any, **__: Any) -> None:
+    raise Killed
+
+
+def test_killed_between_the_last_checkpoint_and_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, whole = make(tmp_path / "whole")
+    run(spec, whole)
+    _, folder = make(tmp_path / "killed")
+    write = run_module._Keeper._write_record
+    monkeypatch.setattr(
+        run_module._Keeper,
+        "_write_record",
+        lambda self, status, reason="": (die if status == "done" else write)(self, status),
+    )
+    with pytest.raises(Killed):
+        run(spec, folder)
+    monkeypatch.undo()
+    assert run(spec, folder).status == "done"
+    assert folder.metrics.read_bytes() == whole.metrics.read_bytes()
+    assert len((folder.path / "times.jsonl").read_text().splitlines()) == len(folder.rows()[0])
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_rerun_killed_while_it_clears_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    spec, folder = make(tmp_path)
+    run(spec, folder)
+    whole = folder.metrics.read_bytes()
+    write = run_module._Keeper._write_record
+
+    def record(self: Any, status: str, reason: str = "") -> None:
+        if moment == "after":
+            write(self, status, reason)
+        die()
+
+    monkeypatch.setattr(run_module._Keeper, "_write_record", record)
+    with pytest.raises(Killed):
+        run(spec, folder, rerun=True)
+    monkeypatch.undo()
+    assert RunFolder(folder.path).status == ("done" if moment == "before" else "running")
+    assert folder.metrics.read_bytes() == whole
+    assert run(spec, RunFolder(folder.path)).status == "done"
+    assert folder.metrics.read_bytes() == whole
+
+
+def test_a_rerun_in_an_archive_replaces_its_rows(tmp_path: Path) -> None:
+    spec, folder = make(tmp_path)
+    run(spec, folder)
+    folder.archive(tmp_path / "archive")
+    archived = RunFolder(tmp_path / "archive")
+    (archived.path / "metrics.jsonl.gz").write_bytes(gzip.compress(b'{"step": 0}\n'))
+    run(spec, archived, rerun=True)
+    assert not (archived.path / "metrics.jsonl.gz").exists()
+    assert archived.rows() == folder.rows()
+
+
+def test_other_versions_are_reported_and_not_mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, folder = make(tmp_path)
+    run(spec, folder, should_stop=lambda: True)
+    monkeypatch.setattr(origin, "versions", lambda: {"torch": "0.1"})
+    ended = run(spec, folder)
+    assert "begun by other versions" in ended.notes[0]
+    assert len(folder.rows()[0]) == 7
+
+
+def test_rows_that_cannot_be_unpacked_are_a_note(tmp_path: Path) -> None:
+    for content in (b"", b"\x1f\x8b", gzip.compress(b'{"step": 0}\n')[:-9] + b"garbage??"):
+        (tmp_path / "metrics.jsonl.gz").write_bytes(content)
+        rows, notes = RunFolder(tmp_path).rows()
+        assert rows == []
+        assert len(notes) == 1 or content == b""
 
 
 KILLED = """

@@ -93,3 +93,4 @@ def test_outcome_of_nothing_is_empty_not_an_error() -> None:
     found = outcome([], compare_with_paper=False)
     assert found["cells"] == []
     assert found["curves"] == []
+    assert {row[2] for row in found["claims"].rows} == {"cannot tell at this scale"}

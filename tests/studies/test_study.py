@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from surefoot.runs.build import build, check
+from surefoot.studies.conduct import prepare
 from surefoot.studies.study import read_study, scale_names, study_files
 
 GOOD = """
@@ -18,6 +19,25 @@ optimizer = { name = "gd", lr = [0.1, 0.2] }
 optimizer = { name = "sgd", lr = 0.1, momentum = [0.0, 0.9] }
 batch_size = [8, 16]
 """
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("coupling", "couplin", r"Unknown outcome 'couplin'\. Did you mean 'coupling'\?"),
+        ("budget = 5", "budget = 5, observers = { calibration = {} }", "needs the observer margins"),
+        ('name = "sgd", lr = 0.1', 'name = "sgd"', "names no `lr`"),
+        ("momentum = [0.0, 0.9]", "momentum = -1.0", "Invalid momentum value: -1.0"),
+        ("budget = 5", "budget = 5, model = { name = 'mlp', widths = [0] }", "`widths` must be at least 1 each"),
+        ("budget = 5", "budget = 5, device = 'mps'", "`device` is 'mps', but this machine has none"),
+    ],
+)
+def test_what_cannot_work_is_found_before_the_first_run(tmp_path: Path, old: str, new: str, message: str) -> None:
+    (tmp_path / "why.toml").write_text(GOOD.replace(old, new))
+    study = read_study(str(tmp_path / "why.toml"), scale="small")
+    with pytest.raises(ValueError, match=message):
+        prepare(study, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_grid_is_every_combination_with_every_seed(tmp_path: Path) -> None:
@@ -41,6 +61,11 @@ def test_a_grid_is_every_combination_with_every_seed(tmp_path: Path) -> None:
         ("budget = 5", "budgt = 5", "Unknown key 'budgt'"),
         ("[0.0, 0.9]", "[0.9, 0.9]", "two runs of scale 'small' are the same"),
         ('outcome = "coupling"\n', "", "a study needs `outcome`"),
+        ("seeds = [0, 1]", "seeds = 3", "`seeds` must be a list of whole numbers, got 3"),
+        ("seeds = [0, 1]", "seeds = []", "needs at least one seed"),
+        (GOOD.partition("[[")[2], "x", "is not TOML"),
+        ("[[" + GOOD.partition("[[")[2], "grid = 3", "`grid` must be a list of tables, got 3"),
+        ('about = "Small."', "about = 3", "`about` must be a string, got 3"),
     ],
 )
 def test_a_bad_file_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:

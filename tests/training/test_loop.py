@@ -170,12 +170,11 @@ def test_a_broken_checkpoint_is_said_to_be_one(tmp_path: Path) -> None:
         checkpoint.read(tmp_path / "c")
 
 
-def test_training_does_not_stray_from_its_device() -> None:
-    training = make("sgd", batch_size=None)
-    training.model.to("meta")
-    split = blobs().to(torch.device("meta"))
-    batch = Batches(split, batch_size=None, seed=0)(0)
-    assert {t.device.type for t in (batch.inputs, batch.labels, batch.indices)} == {"meta"}
-    training.objective(training.model, batch).mean().backward()
-    assert all(p.grad is not None and p.grad.device.type == "meta" for p in training.model.parameters())
-    assert Batches(split, batch_size=8, seed=0)(3).indices.device.type == "meta"
+@pytest.mark.parametrize("batch_size", [None, 8])
+def test_no_tensor_is_made_on_the_default_device(batch_size: int | None, tmp_path: Path) -> None:
+    training = make("adamw", observers=tuple(OBSERVERS), batch_size=batch_size)
+    with torch.device("meta"):  # whatever is made without naming a device now has no values, and cannot be mixed
+        rows = go(training, budget=6, every=2)
+        checkpoint.save(tmp_path / "c", training)
+        checkpoint.restore(training, checkpoint.read(tmp_path / "c"))
+    assert rows == go(make("adamw", observers=tuple(OBSERVERS), batch_size=batch_size), budget=6, every=2)

@@ -1,5 +1,6 @@
 """The command line: one file per verb. `--help` imports neither torch nor anything heavy."""
 
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -36,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Watch calibration, curvature and margins together while a classifier trains.",
         config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
     )
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # asked to go in either way, it leaves tidily
     try:
         return command()
     except BadRequest as error:

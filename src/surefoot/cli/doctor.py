@@ -94,13 +94,11 @@ def _torchvision() -> tuple[Cell, ...]:
 
 
 def _data() -> tuple[Cell, ...]:
-    from surefoot.data.cifar10 import FILE
-
     named = os.environ.get("SUREFOOT_DATA")
     if not named:
         return ("SUREFOOT_DATA", "absent", "not set; only the embedded digits can be used")
-    there = (Path(named) / FILE).is_file()
-    return ("SUREFOOT_DATA", "ok" if there else "absent", named if there else f"{named} has no {FILE}")
+    files = sorted(path.name for path in Path(named).glob("*.npz"))
+    return ("SUREFOOT_DATA", "ok" if files else "absent", f"{named}: {', '.join(files) or 'holds no data'}")
 
 
 def _installed(package: str, module: str | None) -> tuple[str, str]:

@@ -41,9 +41,11 @@ class Report:
             return 0
         out = self.out or self.folder
         with request():
+            if self.archive and out.resolve() == self.folder.resolve():
+                raise ValueError("`--archive` needs `--out`, a folder to copy to.")
             outcome = study_outcome(self.folder)
             out.mkdir(parents=True, exist_ok=True)
-            if self.archive and out.resolve() != self.folder.resolve():
+            if self.archive:
                 write_atomically(out / "study.json", (self.folder / "study.json").read_bytes())
                 for run in study_runs(self.folder):
                     run.archive(out / "runs" / run.path.name)

@@ -32,7 +32,7 @@ class Study:
     workers: int | None = None
     """Runs at a time; as many as there are cores if not given."""
     rerun: Literal["none", "stale", "all"] = "none"
-    """Do ended runs again: those made by other code (stale), or all."""
+    """Do ended runs again: those made by other code or versions (stale), or all."""
     no_page: bool = False
     """Leave out the HTML page, which needs the extra `report`."""
     json: bool = False
@@ -40,13 +40,17 @@ class Study:
 
     def __call__(self) -> int:
         from surefoot.cli.report import show
-        from surefoot.runs.origin import code_digest
+        from surefoot.report.page import check_extra
+        from surefoot.runs.origin import made_alike
+        from surefoot.runs.store import FINISHED
         from surefoot.studies.conduct import conduct, prepare
         from surefoot.studies.local import LocalEngine, usable_cores
         from surefoot.studies.outcome import study_outcome, study_runs
         from surefoot.studies.study import read_study
 
         with request():
+            if not self.no_page:
+                check_extra()
             study = read_study(self.name, scale=self.scale)
             root = self.out or Path("runs") / study.name / study.scale
             engine = LocalEngine(usable_cores() if self.workers is None else self.workers)
@@ -54,13 +58,13 @@ class Study:
         say(f"{study.title} Scale {study.scale}: {len(study.specs)} runs, {len(todo)} to do.")
         with bars(len(todo)) as shown:
             ended = conduct(todo, root, engine=engine, tell=lambda event: _tell(shown, event))
-        stale = [folder for folder in study_runs(root) if folder.record.get("code") != code_digest()]
+        stale = [folder for folder in study_runs(root) if not made_alike(folder.record)]
         if stale:
-            say(f"{len(stale)} runs were made by other code and are used as they are; --rerun stale does them again.")
+            say(f"{len(stale)} runs were made by other code or versions and are used as they are: see --rerun stale.")
         with request():
             outcome = study_outcome(root)
         show(outcome, root, root, page=not self.no_page, json=self.json)
-        return 1 if any(event.status == "failed" for event in ended.values()) else 0
+        return 0 if all(event.status in FINISHED for event in ended.values()) else 1
 
 
 def _tell(shown: Bars, event: "Event") -> None:

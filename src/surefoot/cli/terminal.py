@@ -35,10 +35,11 @@ def print_table(table: Table) -> None:
 
 def print_run(folder: RunFolder, *, json: bool) -> None:
     """A run's record and last row on stdout."""
+    record = folder.record
     rows, notes = folder.rows()
     for note in notes:
         say(note)
-    record, last = folder.record, rows[-1] if rows else {}
+    last = rows[-1] if rows else {}
     if json:
         print_json({**record, "path": str(folder.path), "num_rows": len(rows), "last": last})
         return
@@ -56,7 +57,7 @@ def say(sentence: str) -> None:
 
 
 class Bars:
-    """Progress of runs on stderr: bars on a terminal, a line per started and ended run elsewhere."""
+    """Progress of runs on stderr: a line per ended run, and on a terminal bars for the running ones and for all."""
 
     def __init__(self, progress: Progress, total: int) -> None:
         self._progress = progress

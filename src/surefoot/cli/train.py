@@ -57,13 +57,17 @@ class Train:
                 pass
         with bars(1) as shown, _stop_flag() as stop:
             shown.start(spec.id, spec.label, spec.budget)
-            ended = run(
-                spec,
-                folder,
-                rerun=self.rerun,
-                on_progress=lambda done, _: shown.update(spec.id, done),
-                should_stop=stop,
-            )
+            try:
+                ended = run(
+                    spec,
+                    folder,
+                    rerun=self.rerun,
+                    on_progress=lambda done, _: shown.update(spec.id, done),
+                    should_stop=stop,
+                )
+            except OSError as error:
+                say(f"surefoot: the run stopped: {error}")
+                return 1
         for note in ended.notes:
             say(note)
         if ended.reused:

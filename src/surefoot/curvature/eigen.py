@@ -61,14 +61,14 @@ def top_eigenpair(
             basis, images = torch.cat([basis, direction[None]]), torch.cat([images, image[None]])
         if len(basis) == 0:
             raise ValueError("`start` must not be zero.")
-        projected = (basis @ images.T).double()
+        projected = (basis @ images.T).cpu().double()  # MPS has no float64
         values, vectors = torch.linalg.eigh((projected + projected.T) / 2)
         turned = vectors.flip(1).T.to(start)  # [k, k], best first
         ritz = turned @ basis  # [k, P]
         remainders = turned @ images - values.flip(0)[:, None].to(start) * ritz
-        residuals = remainders.double().norm(dim=1).cpu()
+        residuals = remainders.norm(dim=1).cpu().double()
         value, slack = float(values[-1]), tolerance * abs(float(values[-1]))
-        reach = values.flip(0).cpu() + residuals  # an eigenvalue may be as large as this
+        reach = values.flip(0) + residuals  # an eigenvalue may be as large as this
         settled = float(residuals[0]) <= slack
         worst = int(reach.argmax()) if settled else 0
         direction = _normal_part(remainders[worst], basis) if len(basis) < size else None
@@ -83,9 +83,9 @@ def warm_start(previous: Tensor | None, *, like: Tensor, generator: torch.Genera
     """Start vectors [R, P] for `top_eigenpair`: the previous subspace with noise in its last row, or one at random.
 
     The noise keeps every direction reachable when the spectrum has turned since the previous measurement. It is drawn
-    on the CPU in float64, so that a seed means the same on every device.
+    on the CPU, so that a seed means the same on every device.
     """
-    noise = torch.randn(like.shape, generator=generator, dtype=torch.float64).to(like)
+    noise = torch.randn(like.shape, generator=generator, device="cpu").to(like)
     noise /= noise.norm()
     if previous is None:
         return noise[None]

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -19,9 +20,13 @@ def cifar10_5k(*, num_train: int = 5000, num_test: int = 5000) -> Dataset:
     """
     check_count("num_train", num_train, available=5000)
     check_count("num_test", num_test, available=5000)
-    with np.load(data_folder() / FILE, allow_pickle=False) as archive:
-        pixels = [archive["x_train"][:num_train], archive["x_test"][:num_test]]
-        labels = [archive["y_train"][:num_train], archive["y_test"][:num_test]]
+    path = data_folder() / FILE
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            pixels = [archive["x_train"][:num_train], archive["x_test"][:num_test]]
+            labels = [archive["y_train"][:num_train], archive["y_test"][:num_test]]
+    except (BadZipFile, KeyError, ValueError, EOFError) as error:
+        raise ValueError(f"{path} is not what it should be: {error}.") from None
     train, test = standardised(*(part.transpose(0, 3, 1, 2).astype(np.float64) / 255 for part in pixels))
     known, asked = (torch.from_numpy(part.astype(np.int64)) for part in labels)
     return Dataset(name="cifar10-5k", num_classes=10, train=Split(train, known), test=Split(test, asked))

@@ -15,7 +15,7 @@ def mean_margin(predictions: Predictions) -> Tensor:
 
 
 def min_margin(predictions: Predictions) -> Tensor:
-    """Smallest true margin; positive exactly when every sample is classified right (interpolation)."""
+    """Smallest true margin; positive when every sample is classified right and no two logits tie (interpolation)."""
     return predictions.margin.min()
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from importlib.resources import files
+from importlib.util import find_spec
 
 from surefoot.table import Table
 
@@ -21,6 +22,13 @@ class Section:
     heading: str
     tables: tuple[Table, ...] = ()
     figures: tuple[Picture, ...] = ()
+
+
+def check_extra() -> None:
+    """Raise ImportError, naming the extra, unless figures and page can be made."""
+    for package in ("matplotlib", "jinja2"):
+        if find_spec(package) is None:
+            raise ImportError(f"The page needs {package}: pip install 'surefoot[report]', or leave it out (--no-page).")
 
 
 def render(

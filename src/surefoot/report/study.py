@@ -17,6 +17,7 @@ def write_tables(folder: Path, outcome: Mapping[str, Any]) -> None:
     tables = all_tables(outcome)
     write_atomically(folder / "outcome.json", (json.dumps(plain(outcome), indent=1) + "\n").encode())
     write_atomically(folder / "tables.md", _markdown(outcome, tables).encode())
+    (folder / "not-done.csv").unlink(missing_ok=True)  # of an earlier call, when some runs were not done
     for table in tables:
         write_atomically(folder / f"{table.name}.csv", table.csv().encode())
 

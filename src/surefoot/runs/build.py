@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from surefoot.data import DATASETS
+from surefoot.data import DATASETS, Dataset
 from surefoot.losses import LOSSES, Lifted
 from surefoot.models import MODELS
 from surefoot.optim import OPTIMIZERS
@@ -33,14 +33,15 @@ def check(spec: RunSpec) -> None:
         raise ValueError(f'`batch_size` must be "full" for {spec.optimizer.name}, got {spec.batch_size}.')
 
 
-def build(spec: RunSpec) -> Training:
+def build(spec: RunSpec, *, data: Dataset | None = None) -> Training:
     """Data, model, objective, optimizer and observers of a spec, on its device, seeded by its seed.
 
-    Sets the global generators to the seed: a model's initialisation and dropout draw from them.
+    Sets the global generators to the seed: a model's initialisation and dropout draw from them. `data` spares loading
+    what was loaded before.
     """
     check(spec)
     device = resolve_device(spec.device)
-    data = DATASETS[spec.data.name](**spec.data.options).to(device)
+    data = (data or DATASETS[spec.data.name](**spec.data.options)).to(device)
     torch.manual_seed(spec.seed)
     model = MODELS[spec.model.name](
         input_shape=data.input_shape, num_classes=data.num_classes, **_tuples(spec.model.options)

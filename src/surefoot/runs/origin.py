@@ -5,6 +5,7 @@ import hashlib
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -68,6 +69,11 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[package] = "absent"
     return found
+
+
+def made_alike(record: Mapping[str, Any]) -> bool:
+    """Whether a run's record names this code and these versions."""
+    return record.get("code") == code_digest() and record.get("versions") == versions()
 
 
 @cache

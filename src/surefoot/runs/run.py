@@ -4,13 +4,14 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from surefoot.runs.build import build
-from surefoot.runs.origin import code_digest, commit, hardware, versions
+from surefoot.runs.origin import code_digest, commit, hardware, made_alike, versions
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import FINISHED, RunFolder
 from surefoot.training import checkpoint
@@ -39,24 +40,29 @@ def run(
 ) -> Ended:
     """Train as `spec` says and leave the outcome in `folder`; resumes from its checkpoint if there is one.
 
-    A run that ended is left alone, unless `rerun`. One that ended under other code is left alone too, and the notes
-    say so; one that was cut off under other code starts again, because half of each would be neither. A failure of the
+    A run that ended is left alone, unless `rerun`. One that ended under other code or versions is left alone too, and
+    the notes say so; one cut off under them starts again, because half of each would be neither. A failure of the
     run itself is a status, not an exception; errors of the spec (ValueError) and of the disk (OSError) are raised.
     """
     with folder.locked():
         before = folder.record if folder.status != "absent" else None
-        same_code = before is not None and before.get("code") == code_digest()
         if before is not None and not rerun and before["status"] in FINISHED:
-            told = () if same_code else (f"{spec.label} was made by other code ({before.get('code')}).",)
+            told = () if made_alike(before) else (f"{spec.label} was made by {_other(before)}.",)
             return Ended(before["status"], before.get("reason", ""), told, reused=True)
         with _own_generators_and_threads(spec.num_threads):
-            training = build(spec)
-            notes = _resume_or_clear(folder, training, resume=same_code and not rerun)
-            if before is not None and not same_code:
-                notes += (f"{spec.label} was begun by other code ({before.get('code')}) and starts again.",)
-            keeper = _Keeper(spec, folder, training, checkpoint_seconds, on_progress, should_stop)
+            keeper = _Keeper(spec, folder, build(spec), checkpoint_seconds, on_progress, should_stop)
+            alike = before is not None and made_alike(before) and before.get("device") == keeper.device
+            notes = keeper.resume_or_clear(resume=alike and not rerun)
+            if before is not None and not alike and not rerun:
+                notes += (f"{spec.label} was begun by {_other(before)} and starts again.",)
             status, reason = keeper.train()
             return Ended(status, reason, notes)
+
+
+def _other(record: dict[str, Any]) -> str:
+    if record.get("code") != code_digest():
+        return f"other code ({record.get('code')})"
+    return f"other versions or on another device ({record.get('versions')}, {record.get('device')})"
 
 
 @dataclass(eq=False)
@@ -70,11 +76,45 @@ class _Keeper:
     on_progress: Callable[[int, int], None]
     should_stop: Callable[[], bool]
 
+    begun: float = field(default_factory=time.monotonic, init=False)
+    spent: bool = field(default=False, init=False)  # the checkpoint is the one written at the very end
+
+    @property
+    def device(self) -> str:
+        return next(self.training.model.parameters()).device.type
+
+    @property
+    def times(self) -> Path:
+        return self.folder.path / "times.jsonl"
+
+    def resume_or_clear(self, *, resume: bool) -> tuple[str, ...]:
+        """Go on from the checkpoint, or make the folder a fresh run's; safe to be killed in at any line."""
+        notes: tuple[str, ...] = ()
+        if resume and self.folder.checkpoint.exists():
+            try:
+                state = checkpoint.read(self.folder.checkpoint)
+                extra = state["extra"]
+                if self.folder.cut(self.folder.metrics, extra["metrics_bytes"]):
+                    self.folder.cut(self.times, extra["times_bytes"])
+                    checkpoint.restore(self.training, state)
+                    self.begun -= extra["seconds"]
+                    self.spent = extra["spent"]
+                    (self.folder.path / "error.txt").unlink(missing_ok=True)
+                    return ()
+                notes = (f"{self.folder.metrics} is shorter than its checkpoint says: the run starts again.",)
+            except ValueError as error:
+                notes = (f"{error} The run starts again.",)
+        self.folder.checkpoint.unlink(missing_ok=True)  # before the record: it must never go with another one's rows
+        self._write_record("running")  # before the rows go: what is not running any more has all of them
+        for name in ("metrics.jsonl", "metrics.jsonl.gz", "times.jsonl", "error.txt"):
+            (self.folder.path / name).unlink(missing_ok=True)
+        return notes
+
     def train(self) -> tuple[str, str]:
         self._write_record("running")
-        self.begun = self.saved = self.told = time.monotonic()
+        self.saved = self.told = time.monotonic()
         try:
-            finished = train(
+            finished = self.spent or train(
                 self.training,
                 budget=self.spec.budget,
                 schedule=self.spec.schedule,
@@ -89,6 +129,7 @@ class _Keeper:
         except Exception as error:
             (self.folder.path / "error.txt").write_text(traceback.format_exc(), encoding="utf-8")
             status, reason = "failed", f"{type(error).__name__}: {error}"
+        self.spent = status == "done"
         if status in ("done", "interrupted"):
             self._save()
         self.folder.sync()
@@ -97,8 +138,8 @@ class _Keeper:
 
     def _record_row(self, row: dict[str, float]) -> None:
         self.folder.append(row)
-        elapsed = time.monotonic() - self.begun
-        self.folder.append_line(self.folder.path / "times.jsonl", {"step": row["step"], "seconds": round(elapsed, 4)})
+        seconds = round(time.monotonic() - self.begun, 4)
+        self.folder.append_line(self.times, {"step": row["step"], "seconds": seconds})
 
     def _between(self) -> bool:
         now = time.monotonic()
@@ -111,7 +152,14 @@ class _Keeper:
 
     def _save(self) -> None:
         length = self.folder.sync()  # rows first: a checkpoint never refers to rows that are not on disk
-        checkpoint.save(self.folder.checkpoint, self.training, metrics_bytes=length)
+        checkpoint.save(
+            self.folder.checkpoint,
+            self.training,
+            metrics_bytes=length,
+            times_bytes=self.times.stat().st_size if self.times.exists() else 0,
+            seconds=time.monotonic() - self.begun,
+            spent=self.spent,
+        )
         self.saved = time.monotonic()
 
     def _write_record(self, status: str, reason: str = "") -> None:
@@ -123,7 +171,7 @@ class _Keeper:
             "seed": self.spec.seed,
             "step": self.training.step,
             "gradients": self.training.num_gradients,
-            "device": str(next(self.training.model.parameters()).device),
+            "device": self.device,
             "code": code_digest(),
             "commit": commit(),
             "versions": versions(),
@@ -131,22 +179,6 @@ class _Keeper:
             "spec": self.spec.to_dict(),
         }
         self.folder.write_record(record)
-
-
-def _resume_or_clear(folder: RunFolder, training: Training, *, resume: bool) -> tuple[str, ...]:
-    notes: tuple[str, ...] = ()
-    if resume and folder.checkpoint.exists():
-        try:
-            state = checkpoint.read(folder.checkpoint)
-            if folder.cut(state["extra"]["metrics_bytes"]):
-                checkpoint.restore(training, state)
-                return ()
-            notes = (f"{folder.metrics} is shorter than its checkpoint says: the run starts again.",)
-        except ValueError as error:
-            notes = (f"{error} The run starts again.",)
-    for name in ("metrics.jsonl", "times.jsonl", "checkpoint.safetensors", "error.txt"):
-        (folder.path / name).unlink(missing_ok=True)
-    return notes
 
 
 @contextmanager

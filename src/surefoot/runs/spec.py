@@ -50,6 +50,8 @@ class RunSpec:
         for name, low in (("budget", 1), ("seed", 0), ("num_threads", 1)):
             if getattr(self, name) < low:
                 raise ValueError(f"`{name}` must be at least {low}, got {getattr(self, name)}.")
+        if self.seed >= 2**32:
+            raise ValueError(f"`seed` must be less than 2^32, got {self.seed}.")
         if self.batch_size != "full" and self.batch_size < 1:
             raise ValueError(f'`batch_size` must be at least 1 or "full", got {self.batch_size}.')
         lr = self.optimizer.options.get("lr", 1.0)

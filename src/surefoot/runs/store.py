@@ -5,6 +5,7 @@ import gzip
 import json
 import math
 import os
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,12 +43,8 @@ class RunFolder:
     @cached_property
     def record(self) -> dict[str, Any]:
         """The content of run.json; ValueError where the folder is not a run's."""
-        try:
-            record: dict[str, Any] = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
-            record["status"], record["spec"]
-        except (OSError, json.JSONDecodeError, KeyError, TypeError):
-            raise ValueError(f"{self.path} is not a run folder: it has no readable run.json.") from None
-        return record
+        keys = {"id": str, "label": str, "status": str, "spec": dict}
+        return read_record(self.path / "run.json", keys, kind="run")
 
     @property
     def status(self) -> str:
@@ -81,12 +78,12 @@ class RunFolder:
             os.fsync(file.fileno())
             return file.tell()
 
-    def cut(self, length: int) -> bool:
-        """Drop what metrics.jsonl holds beyond `length` bytes; False if it is shorter than that."""
-        present = self.metrics.stat().st_size if self.metrics.exists() else 0
+    def cut(self, path: Path, length: int) -> bool:
+        """Drop what a file holds beyond `length` bytes; False if it is shorter than that."""
+        present = path.stat().st_size if path.exists() else 0
         if present < length:
             return False
-        with self.metrics.open("ab") as file:
+        with path.open("ab") as file:
             file.truncate(length)
         return True
 
@@ -94,10 +91,11 @@ class RunFolder:
         """All rows, and a note for every line that could not be read (a half-written last one is not fatal)."""
         packed = self.path / "metrics.jsonl.gz"
         try:
-            content = gzip.decompress(packed.read_bytes()) if packed.exists() else self.metrics.read_bytes()
+            live = self.metrics.exists() or not packed.exists()
+            content = self.metrics.read_bytes() if live else gzip.decompress(packed.read_bytes())
         except FileNotFoundError:
             return [], [f"{self.path} has no metrics yet."]
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, zlib.error) as error:
             return [], [f"{packed} cannot be read: {error}."]
         rows: list[Row] = []
         notes: list[str] = []
@@ -118,8 +116,8 @@ class RunFolder:
         with (self.path / "lock").open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise RuntimeError(f"{self.path} is being written by another process.") from None
+            except BlockingIOError as error:
+                raise BlockingIOError(error.errno, "Being written by another process", str(self.path)) from None
             yield
 
     def archive(self, target: Path) -> None:
@@ -127,8 +125,23 @@ class RunFolder:
         target.mkdir(parents=True, exist_ok=True)
         write_atomically(target / "run.json", (self.path / "run.json").read_bytes())
         packed = self.path / "metrics.jsonl.gz"
-        content = packed.read_bytes() if packed.exists() else gzip.compress(self.metrics.read_bytes(), mtime=0)
-        write_atomically(target / "metrics.jsonl.gz", content)
+        if self.metrics.exists():
+            write_atomically(target / packed.name, gzip.compress(self.metrics.read_bytes(), mtime=0))
+        elif packed.exists():
+            write_atomically(target / packed.name, packed.read_bytes())
+
+
+def read_record(path: Path, keys: Mapping[str, type], *, kind: str) -> dict[str, Any]:
+    """A JSON object with at least `keys` of their types; ValueError where the file is missing or something else."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        whole = isinstance(record, dict) and all(isinstance(record.get(key), type_) for key, type_ in keys.items())
+    except (OSError, ValueError):
+        whole = False
+    if not whole:
+        raise ValueError(f"{path.parent} is not a {kind} folder: it has no readable {path.name}.")
+    found: dict[str, Any] = record
+    return found
 
 
 def run_folders(path: Path) -> list[RunFolder]:

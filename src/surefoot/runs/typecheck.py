@@ -62,7 +62,14 @@ def fits(value: Any, hint: Any) -> bool:
 
 
 def _readable(hint: Any) -> str:
-    names = {float: "a number", int: "a whole number", bool: "true or false", str: "a string", type(None): ""}
+    names = {
+        float: "a number",
+        int: "a whole number",
+        bool: "true or false",
+        str: "a string",
+        dict: "a table",
+        type(None): "",
+    }
     if hint in names:
         return names[hint]
     if get_origin(hint) in (Union, types.UnionType):

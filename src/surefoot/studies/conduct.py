@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from surefoot.files import write_atomically
-from surefoot.runs.origin import code_digest
+from surefoot.registry import look_up
+from surefoot.runs.origin import made_alike
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import FINISHED, RunFolder
 from surefoot.studies.local import Event, LocalEngine
+from surefoot.studies.outcome import OUTCOMES
 from surefoot.studies.study import Study
 
 Rerun = Literal["none", "stale", "all"]
@@ -20,31 +22,40 @@ def prepare(study: Study, root: Path, *, rerun: Rerun = "none") -> list[RunSpec]
 
     Everything that can be wrong with them is found here, before the first one starts.
     """
-    (root / "runs").mkdir(parents=True, exist_ok=True)
-    write_atomically(root / "study.json", (json.dumps(_record(study), indent=1) + "\n").encode())
+    analysis = look_up("outcome", study.outcome, OUTCOMES)
+    for spec in study.specs:
+        analysis.check(spec)
     todo = []
     for spec in study.specs:
         folder = RunFolder(root / "runs" / spec.id)
         ended = folder.status in FINISHED
-        stale = ended and folder.record.get("code") != code_digest()
+        stale = ended and not made_alike(folder.record)
         if not ended or rerun == "all" or (rerun == "stale" and stale):
             todo.append(spec)
     if todo:
         preflight(todo)
+    (root / "runs").mkdir(parents=True, exist_ok=True)
+    write_atomically(root / "study.json", (json.dumps(_record(study), indent=1) + "\n").encode())
     return todo
 
 
 def preflight(specs: Sequence[RunSpec]) -> None:
-    """Raise ValueError or OSError if a spec cannot run here: names, types, device, data."""
+    """Raise ValueError or OSError if a spec cannot run here: names, types, values, device, data.
+
+    Loads each data set once and builds every object of every spec, leaving the global generators alone.
+    """
+    import torch
+
     from surefoot.data import DATASETS
-    from surefoot.runs.build import check, resolve_device
+    from surefoot.runs.build import build, check
 
     for spec in specs:
         check(spec)
-    for device in {spec.device for spec in specs}:
-        resolve_device(device)
-    for data in {repr(spec.data): spec.data for spec in specs}.values():
-        DATASETS[data.name](**data.options)
+    parts = {repr(spec.data): spec.data for spec in specs}
+    loaded = {key: DATASETS[data.name](**data.options) for key, data in parts.items()}
+    with torch.random.fork_rng():
+        for spec in specs:
+            build(spec, data=loaded[repr(spec.data)])
 
 
 def conduct(

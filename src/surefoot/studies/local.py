@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import RunFolder
+from surefoot.runs.store import FINISHED, RunFolder
 
 _TRIES = 3  # a run whose worker died is resumed by the next one, this often in all
 
@@ -73,20 +73,22 @@ class LocalEngine:
                         worker.spec = waiting.popleft()
                         tries[worker.spec.id] += 1
                         tell(Event("started", worker.spec))
-                        _send(
-                            worker.connection, (worker.spec.to_dict(), root / worker.spec.id, worker.spec.id in again)
-                        )
+                        folder = RunFolder(root / worker.spec.id)
+                        anew = worker.spec.id in again and folder.status in FINISHED  # a second try resumes
+                        _send(worker.connection, (worker.spec.to_dict(), folder.path, anew))
                 for worker in self._ready():
                     spec, event = worker.spec, _received(worker)
                     if spec is None:
                         continue
-                    if event is None:  # the worker is gone
-                        event = Event("lost", spec, reason=f"its worker died ({_death(worker.process)})")
-                        worker.spec = None
+                    if event is None or event.status == "interrupted":  # the worker is gone, or was told to go
+                        worker.process.join(timeout=5)
+                        reason = f"its worker died ({_death(worker.process)})"
                         if tries[spec.id] < _TRIES:
+                            event = Event("lost", spec, reason=reason)
                             waiting.append(spec)
+                            worker.spec = None
                         else:
-                            event = Event("ended", spec, status="failed", reason=event.reason)
+                            event = Event("ended", spec, status="failed", reason=reason)
                     tell(event)
                     if event.kind == "ended":
                         ended[spec.id] = event
@@ -144,7 +146,6 @@ def _received(worker: _Worker) -> Event | None:
             return event
     except (EOFError, OSError):
         pass
-    worker.process.join(timeout=5)
     return None
 
 
@@ -159,8 +160,8 @@ def _work(connection: Connection, checkpoint_seconds: float) -> None:
 
     def leave(number: int, frame: FrameType | None) -> None:
         nonlocal leaving
-        leaving = True
-        if idle:
+        first, leaving = not leaving, True
+        if idle and first:
             raise SystemExit
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides

@@ -2,26 +2,32 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from surefoot.registry import look_up
-from surefoot.runs.store import RunFolder
+from surefoot.runs.spec import RunSpec
+from surefoot.runs.store import RunFolder, read_record
 from surefoot.studies import coupling
 from surefoot.studies.correlation import Trajectory
 
-OUTCOMES: dict[str, Callable[..., dict[str, Any]]] = {"coupling": coupling.outcome}
+
+class Analysis(Protocol):
+    """A module that checks whether a spec measures what it needs, and turns trajectories into an outcome."""
+
+    def check(self, spec: RunSpec) -> None: ...
+
+    def outcome(self, runs: Iterable[Trajectory], *, compare_with_paper: bool) -> dict[str, Any]: ...
+
+
+OUTCOMES: dict[str, Analysis] = {"coupling": coupling}
 
 
 def study_record(root: Path) -> dict[str, Any]:
     """The content of study.json; ValueError where the folder is not a study's."""
-    try:
-        record: dict[str, Any] = json.loads((root / "study.json").read_text(encoding="utf-8"))
-        record["runs"], record["outcome"]
-    except (OSError, json.JSONDecodeError, KeyError, TypeError):
-        raise ValueError(f"{root} is not a study folder: it has no readable study.json.") from None
-    return record
+    keys = {"study": str, "scale": str, "title": str, "about": str, "outcome": str, "runs": dict}
+    return read_record(root / "study.json", keys, kind="study")
 
 
 def study_runs(root: Path) -> list[RunFolder]:
@@ -44,14 +50,16 @@ def study_outcome(root: Path) -> dict[str, Any]:
             rows, told = folder.rows()
             notes += told
             trajectories.append(Trajectory(folder.spec, rows))
-    statuses = {folder.record["id"]: folder for folder in folders}
+            unsure = sum(row.get(f"{split}/ggn_converged") == 0 for row in rows for split in ("train", "test"))
+            notes += [f"{folder.spec.label}: {unsure} sharpness values did not converge."] if unsure else []
+    statuses = {folder.path.name: folder for folder in folders}
     named = [
         {"run": label, "status": statuses[run].status, "reason": statuses[run].record.get("reason", "")}
         if run in statuses
         else {"run": label, "status": "missing", "reason": ""}
         for run, label in record["runs"].items()
     ]
-    analyse = look_up("outcome", record["outcome"], OUTCOMES)
+    analysis = look_up("outcome", record["outcome"], OUTCOMES)
     papers_own = bool(trajectories) and all(t.spec.data.name.startswith("cifar") for t in trajectories)
     return {
         **{key: record[key] for key in ("study", "scale", "title", "about")},
@@ -60,7 +68,7 @@ def study_outcome(root: Path) -> dict[str, Any]:
         "seeds": sorted({t.spec.seed for t in trajectories}),
         "origins": _origins(folders),
         "notes": notes,
-        **analyse(trajectories, compare_with_paper=papers_own),
+        **analysis.outcome(trajectories, compare_with_paper=papers_own),
     }
 
 

@@ -10,9 +10,10 @@ from typing import Any
 from surefoot.registry import look_up, unknown
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.toml import assign, read_toml
+from surefoot.runs.typecheck import check_type
 
-_KEYS = ("title", "outcome", "scales")
-_SCALE_KEYS = ("about", "seeds", "run", "grid")
+_KEYS = {"title": str, "outcome": str, "scales": dict}
+_SCALE_KEYS = {"about": str, "seeds": list[int], "run": dict, "grid": list[dict]}  # type: ignore[type-arg]
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ def _study(name: str, tree: Mapping[str, Any], scale: str) -> Study:
     _check_keys("a study", tree, _KEYS)
     chosen = look_up("scale", scale, tree["scales"])
     _check_keys(f"[scales.{scale}]", chosen, _SCALE_KEYS)
+    if not chosen["seeds"] or not chosen["grid"]:
+        raise ValueError(f"[scales.{scale}] needs at least one seed and one block of the grid.")
     specs = [
         RunSpec.from_dict({**point, "seed": seed})
         for seed in chosen["seeds"]  # outermost: a study that is cut short has one seed of everything
@@ -65,7 +68,7 @@ def _study(name: str, tree: Mapping[str, Any], scale: str) -> Study:
     return Study(name, tree["title"], tree["outcome"], scale, chosen["about"], tuple(specs))
 
 
-def _check_keys(where: str, tree: Any, known: tuple[str, ...]) -> None:
+def _check_keys(where: str, tree: Any, known: Mapping[str, Any]) -> None:
     if not isinstance(tree, Mapping):
         raise ValueError(f"{where} must be a table, got {tree!r}.")
     for key in tree:
@@ -74,6 +77,7 @@ def _check_keys(where: str, tree: Any, known: tuple[str, ...]) -> None:
     for key in known:
         if key not in tree:
             raise ValueError(f"{where} needs `{key}`.")
+        check_type(key, tree[key], known[key])
 
 
 def _points(common: Mapping[str, Any], block: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -36,4 +36,4 @@ class Batches:
 
     def _permutation(self, number: int) -> Tensor:
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + number)
-        return torch.randperm(len(self.split.labels), generator=generator).to(self.split.labels.device)
+        return torch.randperm(len(self.split.labels), generator=generator, device="cpu").to(self.split.labels.device)

@@ -51,6 +51,8 @@ def restore(training: Training, state: dict[str, Any]) -> None:
     torch.set_rng_state(state["generators"]["cpu"])
     if torch.cuda.is_available() and state["generators"]["cuda"]:
         torch.cuda.set_rng_state_all(state["generators"]["cuda"])
+    if torch.backends.mps.is_available() and state["generators"]["mps"] is not None:
+        torch.mps.set_rng_state(state["generators"]["mps"])
     training.step = state["step"]
     training.num_gradients = state["num_gradients"]
     training.first_loss = state["first_loss"]
@@ -58,7 +60,8 @@ def restore(training: Training, state: dict[str, Any]) -> None:
 
 def _generators() -> dict[str, Any]:
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-    return {"cpu": torch.get_rng_state(), "cuda": cuda}
+    mps = torch.mps.get_rng_state() if torch.backends.mps.is_available() else None
+    return {"cpu": torch.get_rng_state(), "cuda": cuda, "mps": mps}
 
 
 def _packed(value: Any, tensors: dict[str, Tensor]) -> Any:
