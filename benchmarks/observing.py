@@ -24,7 +24,7 @@ from surefoot.params import flat
 from surefoot.runs.build import build
 from surefoot.runs.origin import commit, hardware, versions
 from surefoot.runs.run import run
-from surefoot.runs.spec import RunSpec
+from surefoot.runs.spec import DEFAULT_OBSERVERS, RunSpec
 from surefoot.runs.store import RunFolder
 from surefoot.table import Table
 from surefoot.training.loop import train
@@ -77,7 +77,7 @@ def product_in_gradients(seed: int) -> tuple[float, float]:
 def overhead(repeats: int) -> list[float]:
     """Seconds of whole runs of one step in this warm process."""
     found = []
-    spec = RunSpec.from_dict({**SPEC, "budget": 1, "observers": {}})
+    spec = RunSpec.from_dict({**SPEC, "budget": 1, "observers": dict.fromkeys(DEFAULT_OBSERVERS, False)})
     with tempfile.TemporaryDirectory() as folder:
         for repeat in range(repeats + 1):
             begun = time.perf_counter()

@@ -1,6 +1,9 @@
 """Files that are whole or not there."""
 
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -17,3 +20,18 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Held by the one process that writes to the folder; released by the system even after kill -9.
+
+    BlockingIOError if another process holds it. Makes the folder if need be.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BlockingIOError(error.errno, "Being written by another process", str(folder)) from None
+        yield

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from surefoot.cli import main
+from surefoot.files import locked
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import RunFolder
 
 SPEC = """
 budget = 20
@@ -107,9 +107,31 @@ def test_a_bad_request_has_exit_code_2_and_one_sentence(
 
 def test_a_run_that_another_process_writes_is_a_bad_request(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = Path("runs/train") / RunSpec.from_toml(spec).id
-    with RunFolder(path).locked():
+    with locked(path):
         assert main(["train", "spec.toml"]) == 2
     assert capsys.readouterr().err == f"surefoot: Being written by another process: {path}.\n"
+
+
+def test_an_unreadable_record_is_a_bad_request(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path("runs/train") / RunSpec.from_toml(spec).id
+    path.mkdir(parents=True)
+    (path / "run.json").write_text("{")
+    assert main(["train", "spec.toml"]) == 2
+    assert "is not a run folder" in capsys.readouterr().err
+
+
+def test_a_study_in_another_ones_folder_or_in_use_is_a_bad_request(
+    spec: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = {"study": "other", "scale": "big", "title": "", "about": "", "outcome": "coupling", "runs": {}}
+    Path("there").mkdir()
+    Path("there/study.json").write_text(json.dumps(record))
+    assert main(["study", "coupling", "--out", "there"]) == 2
+    assert "there holds the study other at scale big" in capsys.readouterr().err
+    Path("why.toml").write_text(STUDY)
+    with locked(Path("busy")):
+        assert main(["study", "why.toml", "--out", "busy"]) == 2
+    assert "Being written by another process: busy" in capsys.readouterr().err
 
 
 def test_data_that_is_not_there_is_a_bad_request(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from surefoot.files import locked
 from surefoot.runs import origin
 from surefoot.runs import run as run_module
 from surefoot.runs.run import run
@@ -172,9 +173,24 @@ def test_a_half_written_line_is_skipped_with_a_note(tmp_path: Path) -> None:
     assert "Line 8" in notes[0]
 
 
+@pytest.mark.parametrize(
+    "damage", [lambda p: p.write_bytes(b""), lambda p: p.unlink(), lambda p: p.write_bytes(p.read_bytes()[:900])]
+)
+def test_a_done_run_that_lost_rows_is_done_again(tmp_path: Path, damage: Any) -> None:
+    spec, folder = make(tmp_path)
+    run(spec, folder)
+    whole = folder.metrics.read_bytes()
+    damage(folder.metrics)
+    assert not folder.ended
+    ended = run(spec, folder)
+    assert not ended.reused
+    assert "starts again" in ended.notes[0]
+    assert folder.metrics.read_bytes() == whole
+
+
 def test_two_writers_are_refused(tmp_path: Path) -> None:
     spec, folder = make(tmp_path)
-    with folder.locked(), pytest.raises(BlockingIOError, match="another process"):
+    with locked(folder.path), pytest.raises(BlockingIOError, match="another process"):
         run(spec, folder)
 
 

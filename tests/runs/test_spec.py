@@ -62,6 +62,8 @@ def test_what_is_left_to_defaults_has_the_id_of_what_spells_them_out() -> None:
         ("loss.gamma=2", r"Unknown key in \[loss\] 'gamma'\."),
         ("observers.curvatur.tolerance=0.1", r"Unknown observer 'curvatur'\. Did you mean 'curvature'\?"),
         ("observers.curvature=1", r"`observers.curvature` must be a table"),
+        ("num_threads=100000", r"`num_threads` must be at most 256"),
+        ("seed=99999999999", r"`seed` must be at most"),
         ("=3", "must look like key=value"),
         ("optimizer.lr.x=3", "`lr` is not a table"),
     ],
@@ -91,6 +93,18 @@ def test_what_is_missing_is_named() -> None:
 def test_gd_insists_on_the_full_batch() -> None:
     with pytest.raises(ValueError, match='`batch_size` must be "full" for gd, got 16'):
         check(RunSpec.from_dict({**TREE, "optimizer": {"name": "gd", "lr": 0.1}}))
+
+
+def test_observers_are_the_default_ones_unless_left_out() -> None:
+    tree: dict[str, Any] = {**TREE}
+    set_key(tree, "observers.calibration.num_bins=20")
+    spec = RunSpec.from_dict(tree)
+    assert spec.observers == {"calibration": {"num_bins": 20}, "margins": {}, "curvature": {}}
+    set_key(tree, "observers.curvature=false")
+    spec = RunSpec.from_dict(tree)
+    assert spec.observers == {"calibration": {"num_bins": 20}, "margins": {}}
+    assert RunSpec.from_dict(spec.to_dict()) == spec
+    assert tomllib.loads(spec.to_toml())["observers"]["curvature"] is False
 
 
 @pytest.mark.parametrize("content", [b"budget = ", b"\xff\xfe", b"[optimizer\nname=1"])

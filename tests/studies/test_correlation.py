@@ -68,9 +68,11 @@ def test_t_interval_by_hand() -> None:
 
 
 def test_verdicts() -> None:
-    assert verdict((0.1, 0.9)) == "holds"
-    assert verdict((-0.9, -0.1)) == "does not hold"
-    assert verdict((-0.1, 0.9)) == verdict(None) == "cannot tell at this scale"
+    above, below, across = (0.1, 0.9), (-0.9, -0.1), (-0.1, 0.9)
+    assert verdict([above, above]) == "holds"
+    assert verdict([below, below]) == "does not hold"
+    for undecided in ([above, below], [above, across], [above, None], [None, None]):
+        assert verdict(undecided) == "cannot tell at this scale"
 
 
 def test_outcome_says_what_was_put_in() -> None:
@@ -82,8 +84,8 @@ def test_outcome_says_what_was_put_in() -> None:
     assert first.rows[0][3] == "0.83 ± 0.08"
     assert len(found["cells"]) == len(PAIRS) * 2 * 6
     assert all({"mean", "std", "n"} <= set(cell) for cell in found["cells"])
-    claims = {row[0]: row[2] for row in found["claims"].rows}
-    assert claims["train ECE goes along with the train set's GN sharpness under gd"] == "holds"
+    claims = {row[0]: row[-1] for row in found["claims"].rows}
+    assert claims["train ECE goes along with the train set's GN sharpness under gd: r > 0"] == "holds"
     curve = found["curves"][0]
     assert curve["steps"] == list(range(40, 101, 10))
     assert curve["r"]["train ECE, train-set sharpness"][-1] == pytest.approx(1.0)
@@ -93,4 +95,4 @@ def test_outcome_of_nothing_is_empty_not_an_error() -> None:
     found = outcome([], compare_with_paper=False)
     assert found["cells"] == []
     assert found["curves"] == []
-    assert {row[2] for row in found["claims"].rows} == {"cannot tell at this scale"}
+    assert {row[-1] for row in found["claims"].rows} == {"cannot tell at this scale"}

@@ -25,7 +25,7 @@ batch_size = [8, 16]
     ("old", "new", "message"),
     [
         ("coupling", "couplin", r"Unknown outcome 'couplin'\. Did you mean 'coupling'\?"),
-        ("budget = 5", "budget = 5, observers = { calibration = {} }", "needs the observer margins"),
+        ("budget = 5", "budget = 5, observers = { margins = false }", "needs the observer margins"),
         ('name = "sgd", lr = 0.1', 'name = "sgd"', "names no `lr`"),
         ("momentum = [0.0, 0.9]", "momentum = -1.0", "Invalid momentum value: -1.0"),
         ("budget = 5", "budget = 5, model = { name = 'mlp', widths = [0] }", "`widths` must be at least 1 each"),
@@ -66,6 +66,7 @@ def test_a_grid_is_every_combination_with_every_seed(tmp_path: Path) -> None:
         (GOOD.partition("[[")[2], "x", "is not TOML"),
         ("[[" + GOOD.partition("[[")[2], "grid = 3", "`grid` must be a list of tables, got 3"),
         ('about = "Small."', "about = 3", "`about` must be a string, got 3"),
+        ("[0.0, 0.9]", "[]", "`optimizer.momentum` in the grid lists no values"),
     ],
 )
 def test_a_bad_file_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:

@@ -1,5 +1,6 @@
 """`surefoot study`: all runs of a study, then its tables and page."""
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -25,8 +26,8 @@ class Study:
 
     name: tyro.conf.Positional[str]
     """A study's name (see `surefoot list studies`) or a TOML file."""
-    scale: str = "digits"
-    """How large: digits takes minutes, the others are named in the study's file."""
+    scale: str | None = None
+    """How large; the first scale in the study's file if not given, which for our studies is `digits`: minutes."""
     out: Path | None = None
     """Folder of the study; runs/NAME/SCALE if not given."""
     workers: int | None = None
@@ -40,31 +41,33 @@ class Study:
 
     def __call__(self) -> int:
         from surefoot.cli.report import show
+        from surefoot.files import locked
         from surefoot.report.page import check_extra
         from surefoot.runs.origin import made_alike
-        from surefoot.runs.store import FINISHED
         from surefoot.studies.conduct import conduct, prepare
         from surefoot.studies.local import LocalEngine, usable_cores
         from surefoot.studies.outcome import study_outcome, study_runs
         from surefoot.studies.study import read_study
 
-        with request():
-            if not self.no_page:
-                check_extra()
-            study = read_study(self.name, scale=self.scale)
-            root = self.out or Path("runs") / study.name / study.scale
-            engine = LocalEngine(usable_cores() if self.workers is None else self.workers)
-            todo = prepare(study, root, rerun=self.rerun)
-        say(f"{study.title} Scale {study.scale}: {len(study.specs)} runs, {len(todo)} to do.")
-        with bars(len(todo)) as shown:
-            ended = conduct(todo, root, engine=engine, tell=lambda event: _tell(shown, event))
+        with ExitStack() as held:
+            with request():
+                if not self.no_page:
+                    check_extra()
+                study = read_study(self.name, scale=self.scale)
+                root = self.out or Path("runs") / study.name / study.scale
+                engine = LocalEngine(usable_cores() if self.workers is None else self.workers)
+                todo = prepare(study, root, rerun=self.rerun)
+                held.enter_context(locked(root))
+            say(f"{study.title} Scale {study.scale}: {len(study.specs)} runs, {len(todo)} to do.")
+            with bars(len(todo)) as shown:
+                ended = conduct(todo, root, engine=engine, tell=lambda event: _tell(shown, event))
         stale = [folder for folder in study_runs(root) if not made_alike(folder.record)]
         if stale:
             say(f"{len(stale)} runs were made by other code or versions and are used as they are: see --rerun stale.")
         with request():
             outcome = study_outcome(root)
         show(outcome, root, root, page=not self.no_page, json=self.json)
-        return 0 if all(event.status in FINISHED for event in ended.values()) else 1
+        return 0 if all(event.status in ("done", "diverged") for event in ended.values()) else 1
 
 
 def _tell(shown: Bars, event: "Event") -> None:

@@ -1,6 +1,7 @@
 """Data to stdout, progress to stderr."""
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +27,9 @@ def print_table(table: Table) -> None:
         shown.add_column(column, overflow="fold")
     for row in table.text_rows():
         shown.add_row(*row)
-    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
+    console = Console(
+        highlight=False, markup=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160
+    )
     console.print(shown)
     for note in table.notes:
         console.print(note, style="dim")

@@ -38,6 +38,7 @@ class Train:
     """Print the run's record and last row as JSON."""
 
     def __call__(self) -> int:
+        from surefoot.files import locked
         from surefoot.runs.spec import RunSpec
         from surefoot.runs.store import RunFolder
         from surefoot.runs.toml import read_toml, set_key
@@ -52,9 +53,8 @@ class Train:
 
             preflight([spec])
             folder = RunFolder(self.out / spec.id)
-            folder.path.mkdir(parents=True, exist_ok=True)
-            with folder.locked():
-                pass
+            with locked(folder.path):
+                folder.ended  # noqa: B018 (an unreadable record is said here)
         with bars(1) as shown, _stop_flag() as stop:
             shown.start(spec.id, spec.label, spec.budget)
             try:

@@ -10,10 +10,11 @@ from typing import Any
 
 import torch
 
+from surefoot.files import locked
 from surefoot.runs.build import build
 from surefoot.runs.origin import code_digest, commit, hardware, made_alike, versions
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import FINISHED, RunFolder
+from surefoot.runs.store import RunFolder
 from surefoot.training import checkpoint
 from surefoot.training.loop import Training, train
 from surefoot.training.snapshot import Diverged
@@ -44,9 +45,9 @@ def run(
     the notes say so; one cut off under them starts again, because half of each would be neither. A failure of the
     run itself is a status, not an exception; errors of the spec (ValueError) and of the disk (OSError) are raised.
     """
-    with folder.locked():
+    with locked(folder.path):
         before = folder.record if folder.status != "absent" else None
-        if before is not None and not rerun and before["status"] in FINISHED:
+        if before is not None and not rerun and folder.ended:
             told = () if made_alike(before) else (f"{spec.label} was made by {_other(before)}.",)
             return Ended(before["status"], before.get("reason", ""), told, reused=True)
         with _own_generators_and_threads(spec.num_threads):

@@ -14,6 +14,7 @@ from surefoot.runs.typecheck import check_type
 from surefoot.training.schedule import Schedule
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
+DEFAULT_OBSERVERS = ("calibration", "margins", "curvature")
 
 
 @dataclass(frozen=True)
@@ -42,16 +43,15 @@ class RunSpec:
     device: Device = "auto"
     num_threads: int = 1  # part of the spec because sums over threads round differently
     schedule: Schedule = field(default_factory=Schedule)
-    observers: Mapping[str, Mapping[str, Any]] = field(
-        default_factory=lambda: {"calibration": {}, "margins": {}, "curvature": {}}
-    )
+    observers: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {name: {} for name in DEFAULT_OBSERVERS})
 
     def __post_init__(self) -> None:
         for name, low in (("budget", 1), ("seed", 0), ("num_threads", 1)):
             if getattr(self, name) < low:
                 raise ValueError(f"`{name}` must be at least {low}, got {getattr(self, name)}.")
-        if self.seed >= 2**32:
-            raise ValueError(f"`seed` must be less than 2^32, got {self.seed}.")
+        for name, high in (("seed", 2**32 - 1), ("num_threads", 256)):
+            if getattr(self, name) > high:
+                raise ValueError(f"`{name}` must be at most {high}, got {getattr(self, name)}.")
         if self.batch_size != "full" and self.batch_size < 1:
             raise ValueError(f'`batch_size` must be at least 1 or "full", got {self.batch_size}.')
         lr = self.optimizer.options.get("lr", 1.0)
@@ -71,9 +71,7 @@ class RunSpec:
             elif hints[key] is Schedule:
                 values[key] = _schedule(value)
             elif key == "observers":
-                values[key] = {
-                    name: _table(f"observers.{name}", options) for name, options in _table(key, value).items()
-                }
+                values[key] = _observers(value)
             else:
                 check_type(key, value, hints[key])
                 values[key] = value
@@ -98,6 +96,7 @@ class RunSpec:
                 tree[item.name] = asdict(value)
             elif isinstance(value, Mapping):
                 tree[item.name] = {name: dict(options) for name, options in value.items()}
+                tree[item.name] |= {name: False for name in DEFAULT_OBSERVERS if name not in value}
             else:
                 tree[item.name] = value
         return tree
@@ -132,6 +131,12 @@ def _part(where: str, value: Any) -> Part:
     if not isinstance(name, str):
         raise ValueError(f"[{where}] needs a `name` that is a string, got {name!r}.")
     return Part(name, options)
+
+
+def _observers(value: Any) -> dict[str, dict[str, Any]]:
+    """The default observers and those named, with their options; `false` in place of options leaves one out."""
+    named = {name: {} for name in DEFAULT_OBSERVERS} | _table("observers", value)
+    return {name: _table(f"observers.{name}", options) for name, options in named.items() if options is not False}
 
 
 def _schedule(value: Any) -> Schedule:

@@ -1,13 +1,11 @@
 """A run's folder: run.json, metrics.jsonl, times.jsonl, checkpoint.safetensors. Reads and writes without torch."""
 
-import fcntl
 import gzip
 import json
 import math
 import os
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +15,6 @@ from surefoot.files import write_atomically
 from surefoot.runs.spec import RunSpec
 
 Row = dict[str, float | None]
-FINISHED = ("done", "diverged")  # statuses that a second call leaves as they are
 
 
 @dataclass(frozen=True)
@@ -50,6 +47,14 @@ class RunFolder:
     def status(self) -> str:
         """running, done, diverged, interrupted, failed; or absent."""
         return str(self.record["status"]) if (self.path / "run.json").exists() else "absent"
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run is done, with its last row, or has diverged: a second call leaves it as it is."""
+        if self.status != "done":
+            return self.status == "diverged"
+        rows, _ = self.rows()
+        return bool(rows) and rows[-1].get("gradients") == self.record.get("gradients")
 
     @cached_property
     def spec(self) -> RunSpec:
@@ -108,17 +113,6 @@ class RunFolder:
             except ValueError:
                 notes.append(f"Line {number} of {self.metrics} is not a row of metrics and was skipped.")
         return rows, notes
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Held by the one process that writes; released by the system even after kill -9."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / "lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise BlockingIOError(error.errno, "Being written by another process", str(self.path)) from None
-            yield
 
     def archive(self, target: Path) -> None:
         """Copy run.json and the compressed rows to `target`: all that tables and pages need."""

@@ -9,9 +9,9 @@ from surefoot.files import write_atomically
 from surefoot.registry import look_up
 from surefoot.runs.origin import made_alike
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import FINISHED, RunFolder
+from surefoot.runs.store import RunFolder
 from surefoot.studies.local import Event, LocalEngine
-from surefoot.studies.outcome import OUTCOMES
+from surefoot.studies.outcome import OUTCOMES, study_record
 from surefoot.studies.study import Study
 
 Rerun = Literal["none", "stale", "all"]
@@ -22,13 +22,17 @@ def prepare(study: Study, root: Path, *, rerun: Rerun = "none") -> list[RunSpec]
 
     Everything that can be wrong with them is found here, before the first one starts.
     """
+    if (root / "study.json").exists():
+        held = study_record(root)
+        if (held["study"], held["scale"]) != (study.name, study.scale):
+            raise ValueError(f"{root} holds the study {held['study']} at scale {held['scale']}; name another `--out`.")
     analysis = look_up("outcome", study.outcome, OUTCOMES)
     for spec in study.specs:
         analysis.check(spec)
     todo = []
     for spec in study.specs:
         folder = RunFolder(root / "runs" / spec.id)
-        ended = folder.status in FINISHED
+        ended = folder.ended
         stale = ended and not made_alike(folder.record)
         if not ended or rerun == "all" or (rerun == "stale" and stale):
             todo.append(spec)
@@ -62,7 +66,7 @@ def conduct(
     todo: Sequence[RunSpec], root: Path, *, engine: LocalEngine, tell: Callable[[Event], None]
 ) -> dict[str, Event]:
     """Do the runs that `prepare` returned; an ended one among them is done again. Returns how each ended."""
-    again = {spec.id for spec in todo if RunFolder(root / "runs" / spec.id).status in FINISHED}
+    again = {spec.id for spec in todo if RunFolder(root / "runs" / spec.id).ended}
     return engine.run(todo, root / "runs", again=again, tell=tell) if todo else {}
 
 

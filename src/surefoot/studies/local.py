@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import FINISHED, RunFolder
+from surefoot.runs.store import RunFolder
 
 _TRIES = 3  # a run whose worker died is resumed by the next one, this often in all
 
@@ -74,7 +74,7 @@ class LocalEngine:
                         tries[worker.spec.id] += 1
                         tell(Event("started", worker.spec))
                         folder = RunFolder(root / worker.spec.id)
-                        anew = worker.spec.id in again and folder.status in FINISHED  # a second try resumes
+                        anew = worker.spec.id in again and folder.ended  # a second try resumes
                         _send(worker.connection, (worker.spec.to_dict(), folder.path, anew))
                 for worker in self._ready():
                     spec, event = worker.spec, _received(worker)

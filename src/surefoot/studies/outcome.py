@@ -46,7 +46,7 @@ def study_outcome(root: Path) -> dict[str, Any]:
     notes: list[str] = []
     trajectories = []
     for folder in folders:
-        if folder.status == "done":
+        if folder.ended and folder.status == "done":
             rows, told = folder.rows()
             notes += told
             trajectories.append(Trajectory(folder.spec, rows))
@@ -54,7 +54,7 @@ def study_outcome(root: Path) -> dict[str, Any]:
             notes += [f"{folder.spec.label}: {unsure} sharpness values did not converge."] if unsure else []
     statuses = {folder.path.name: folder for folder in folders}
     named = [
-        {"run": label, "status": statuses[run].status, "reason": statuses[run].record.get("reason", "")}
+        {"run": label, **_state(statuses[run])}
         if run in statuses
         else {"run": label, "status": "missing", "reason": ""}
         for run, label in record["runs"].items()
@@ -70,6 +70,12 @@ def study_outcome(root: Path) -> dict[str, Any]:
         "notes": notes,
         **analysis.outcome(trajectories, compare_with_paper=papers_own),
     }
+
+
+def _state(folder: RunFolder) -> dict[str, str]:
+    if folder.status == "done" and not folder.ended:
+        return {"status": "damaged", "reason": "its last rows are missing; the study's command does it again"}
+    return {"status": folder.status, "reason": str(folder.record.get("reason", ""))}
 
 
 def _origins(folders: list[RunFolder]) -> list[dict[str, Any]]:

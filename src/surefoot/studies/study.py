@@ -28,8 +28,8 @@ class Study:
     specs: tuple[RunSpec, ...]
 
 
-def read_study(name: str, *, scale: str) -> Study:
-    """The study of that name (or the TOML file at that path), at one of its scales."""
+def read_study(name: str, *, scale: str | None = None) -> Study:
+    """The study of that name (or the TOML file at that path), at one of its scales: the first if none is named."""
     path = Path(name) if name.endswith(".toml") else look_up("study", name, study_files())
     tree = read_toml(path)
     try:
@@ -51,8 +51,9 @@ def scale_names(path: Path) -> list[str]:
     return list(scales) if isinstance(scales, dict) else []
 
 
-def _study(name: str, tree: Mapping[str, Any], scale: str) -> Study:
+def _study(name: str, tree: Mapping[str, Any], scale: str | None) -> Study:
     _check_keys("a study", tree, _KEYS)
+    scale = scale or next(iter(tree["scales"]), "")
     chosen = look_up("scale", scale, tree["scales"])
     _check_keys(f"[scales.{scale}]", chosen, _SCALE_KEYS)
     if not chosen["seeds"] or not chosen["grid"]:
@@ -83,6 +84,9 @@ def _check_keys(where: str, tree: Any, known: Mapping[str, Any]) -> None:
 def _points(common: Mapping[str, Any], block: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Every combination of the values that the block lists, each laid over what all runs have in common."""
     axes = dict(_leaves(block))
+    for keys, value in axes.items():
+        if value == []:
+            raise ValueError(f"`{'.'.join(keys)}` in the grid lists no values.")
     for values in product(*(value if isinstance(value, list) else [value] for value in axes.values())):
         point: dict[str, Any] = deepcopy(dict(common))
         for keys, value in zip(axes, values, strict=True):
