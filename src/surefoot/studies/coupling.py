@@ -105,9 +105,9 @@ def _claims(cells: Cells, runs: Sequence[Trajectory], optimizers: Sequence[str])
         columns=("claim", "equally spaced steps", "log-spaced steps", "verdict"),
         rows=tuple(rows),
         notes=(
-            "In brackets the 95 % t-interval of the mean over learning rates, cut to [-1, 1]. A correlation holds where "
-            "both intervals lie above 0, does not hold where both lie below, and cannot be told otherwise. GN sharpness: "
-            "largest eigenvalue of the Gauss-Newton matrix. KCE: kernel calibration error of the top label.",
+            "In brackets the 95 % t-interval of the mean over learning rates, cut to [-1, 1]. A correlation holds "
+            "where both intervals lie above 0, does not hold where both lie below, and cannot be told otherwise. GN "
+            "sharpness: largest eigenvalue of the Gauss-Newton matrix. KCE: kernel calibration error of the top label.",
         ),
     )
 
