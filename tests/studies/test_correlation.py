@@ -25,7 +25,7 @@ def trajectory(lr: float, seed: int = 0, *, sign: float = 1.0, optimizer: str = 
         row: Row = {"step": step, "train/margin_min": float(step - 59)}
         for split in ("train", "test"):
             row |= {f"{split}/{name}": 0.5 + sign * hump / 4 for name in ("ece", "kce")}
-            row |= {f"{split}/ggn_sharpness": hump, f"{split}/accuracy": 1.0}
+            row |= {f"{split}/ggn_sharpness": hump, f"{split}/accuracy": 1.0, f"{split}/confidence": 0.75}
         row["test/ece"] = float(step)
         rows.append(row)
     return Trajectory(spec, rows)

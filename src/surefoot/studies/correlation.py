@@ -36,10 +36,9 @@ class Trajectory:
         """The first observed step at which every training sample is classified right; None if there is none."""
         return next((int(row["step"] or 0) for row in self.rows if (row["train/margin_min"] or 0) > 0), None)
 
-    def peak(self, key: str) -> tuple[int, float]:
-        """Step and value of the largest observation of a quantity."""
-        best = max(self.rows, key=lambda row: row[key] or 0)
-        return int(best["step"] or 0), float(best[key] or 0)
+    def peak(self, key: str) -> Row:
+        """The row of the largest observation of a quantity."""
+        return max(self.rows, key=lambda row: row[key] or 0)
 
     def chosen(self, sampling: str, window: str) -> list[Row]:
         """The rows on the equally or the log-spaced grid, inside a window of the run."""

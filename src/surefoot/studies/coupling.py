@@ -205,10 +205,11 @@ def _peaks(runs: Sequence[Trajectory], optimizers: Sequence[str]) -> Table:
                 (
                     optimizer,
                     lr,
-                    Estimate.of(value for _, value in ece),
-                    int(median(step for step, _ in ece)),
-                    Estimate.of(value for _, value in sharp),
-                    int(median(step for step, _ in sharp)),
+                    Estimate.of(row["train/ece"] or 0 for row in ece),
+                    Estimate.of((row["train/confidence"] or 0) - (row["train/accuracy"] or 0) for row in ece),
+                    int(median(row["step"] or 0 for row in ece)),
+                    Estimate.of(row["train/ggn_sharpness"] or 0 for row in sharp),
+                    int(median(row["step"] or 0 for row in sharp)),
                     2 / lr if optimizer == "gd" else None,
                     f"{int(median(reached))} ({len(reached)} of {len(group)})" if reached else None,
                     Estimate.of(run.rows[-1]["test/ece"] or 0 for run in group),
@@ -222,6 +223,7 @@ def _peaks(runs: Sequence[Trajectory], optimizers: Sequence[str]) -> Table:
             "optimizer",
             "lr",
             "peak train ECE",
+            "confidence - accuracy there",
             "step of peak ECE",
             "peak GN sharpness",
             "step of peak sharpness",
@@ -233,13 +235,13 @@ def _peaks(runs: Sequence[Trajectory], optimizers: Sequence[str]) -> Table:
         rows=tuple(rows),
         notes=(
             "n seeds; steps are medians over seeds. Above 2/lr plain GD is unstable to first order: it bounces and the "
-            "sharpness falls back. An early peak of ECE is underconfidence: accuracy rises before confidence does.",
+            "sharpness falls back. Confidence below accuracy at the peak of ECE is underconfidence.",
         ),
     )
 
 
 def _rises_and_falls(run: Trajectory, key: str) -> bool:
-    _, peak = run.peak(key)
+    peak = run.peak(key)[key] or 0
     return (run.rows[0][key] or 0) < peak / 2 and (run.rows[-1][key] or 0) < peak / 2
 
 
