@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-_RIVAL = 0.9  # Ritz values above this share of the best are kept: while a network trains, one of them may overtake it
-_MOST_KEPT = 4
+_RIVAL = 0.8  # Ritz values above this share of the best are kept: while a network trains, one of them may overtake it
+_MOST_KEPT = 10
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,8 +24,8 @@ class Curvature:
     def __init__(self, *, tolerance: float = 0.01, max_matvecs: int = 60, seed: int = 0) -> None:
         if not tolerance > 0:
             raise ValueError(f"`tolerance` must be positive, got {tolerance}.")
-        if max_matvecs < 10:
-            raise ValueError(f"`max_matvecs` must be at least 10, got {max_matvecs}.")
+        if max_matvecs < 12:
+            raise ValueError(f"`max_matvecs` must be at least 12, got {max_matvecs}.")
         self.tolerance = tolerance
         self.max_matvecs = max_matvecs
         self._generator = torch.Generator().manual_seed(seed)
