@@ -49,6 +49,9 @@ def top_eigenpair(
     size = start.shape[1]
     basis = start.new_empty(0, size)  # V, orthonormal rows
     images = start.new_empty(0, size)  # A V
+    projected = squared = torch.empty(
+        0, 0, dtype=torch.float64, device="cpu"
+    )  # V A V^T and (A V) (A V)^T; MPS has no float64
     waiting = list(start)
     while True:
         while waiting:
@@ -59,24 +62,28 @@ def top_eigenpair(
             if not bool(image.isfinite().all()):
                 raise FloatingPointError(f"Product {len(basis) + 1} with the matrix is not finite.")
             basis, images = torch.cat([basis, direction[None]]), torch.cat([images, image[None]])
+            projected, squared = _bordered(projected, basis @ image), _bordered(squared, images @ image)
         if len(basis) == 0:
             raise ValueError("`start` must not be zero.")
-        projected = (basis @ images.T).cpu().double()  # MPS has no float64
-        values, vectors = torch.linalg.eigh((projected + projected.T) / 2)
-        turned = vectors.flip(1).T.to(start)  # [k, k], best first
-        ritz = turned @ basis  # [k, P]
-        remainders = turned @ images - values.flip(0)[:, None].to(start) * ritz
-        residuals = remainders.norm(dim=1).cpu().double()
+        values, vectors = torch.linalg.eigh(projected)
         value, slack = float(values[-1]), tolerance * abs(float(values[-1]))
-        reach = values.flip(0) + residuals  # an eigenvalue may be as large as this
-        settled = float(residuals[0]) <= slack
-        worst = int(reach.argmax()) if settled else 0
-        direction = _normal_part(remainders[worst], basis) if len(basis) < size else None
-        converged = direction is None or (settled and float(reach.max()) <= value + slack)
-        if converged or direction is None or len(basis) == max_matvecs:
+        remainder = _remainder(values[-1], vectors[:, -1], basis, images)
+        residual = float(remainder.norm())
+        # ||A v - t v||^2 = ||A v||^2 - t^2 for a Ritz pair: good enough for rivals, and free
+        spreads = ((vectors * (squared @ vectors)).sum(dim=0) - values.square()).clamp(min=0).sqrt()
+        reach = (values + spreads)[:-1]  # an eigenvalue may be as large as this
+        settled = residual <= slack
+        overtaken = len(reach) > 0 and float(reach.max()) > value + slack
+        if settled and overtaken:
+            worst = int(reach.argmax())
+            remainder = _remainder(values[worst], vectors[:, worst], basis, images)
+        next_direction = _normal_part(remainder, basis) if len(basis) < size else None
+        converged = next_direction is None or (settled and not overtaken)
+        if converged or next_direction is None or len(basis) == max_matvecs:
             kept = min(max(int((values > _RIVAL * value).sum()), 2), _MOST_KEPT)
-            return Eigenpair(value, ritz[0] / ritz[0].norm(), float(residuals[0]), len(basis), converged, ritz[:kept])
-        waiting = [direction]
+            subspace = vectors.flip(1)[:, :kept].T.to(start) @ basis
+            return Eigenpair(value, subspace[0] / subspace[0].norm(), residual, len(basis), converged, subspace)
+        waiting = [next_direction]
 
 
 def warm_start(previous: Tensor | None, *, like: Tensor, generator: torch.Generator) -> Tensor:
@@ -101,3 +108,15 @@ def _normal_part(vector: Tensor, basis: Tensor) -> Tensor | None:
     norm = float(vector.norm())
     rounding = 10 * torch.finfo(vector.dtype).eps * vector.numel() ** 0.5
     return vector / norm if norm > rounding * scale else None
+
+
+def _bordered(matrix: Tensor, products: Tensor) -> Tensor:
+    """A symmetric matrix with one more row and column."""
+    edge = products.cpu().double()
+    return torch.cat([torch.cat([matrix, edge[None, :-1]]), edge[:, None]], dim=1)
+
+
+def _remainder(value: Tensor, weights: Tensor, basis: Tensor, images: Tensor) -> Tensor:
+    """A v - value v for the Ritz vector v = weights V."""
+    turned = weights.to(basis)
+    return turned @ images - value.to(basis) * (turned @ basis)
