@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Watch calibration, curvature and margins together while a classifier trains.",
         config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
     )
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # asked to go in either way, it leaves tidily
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # asked to go, it leaves as tidily as on Ctrl-C
     try:
         return command()
     except BadRequest as error:
