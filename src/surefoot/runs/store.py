@@ -136,8 +136,3 @@ def read_record(path: Path, keys: Mapping[str, type], *, kind: str) -> dict[str,
         raise ValueError(f"{path.parent} is not a {kind} folder: it has no readable {path.name}.")
     found: dict[str, Any] = record
     return found
-
-
-def run_folders(path: Path) -> list[RunFolder]:
-    """The run folders right below `path`, in the order of their names."""
-    return [RunFolder(found.parent) for found in sorted(path.glob("*/run.json"))]
