@@ -42,3 +42,42 @@ def test_extreme_logits_do_not_overflow() -> None:
 def test_bad_input_is_refused(logits: torch.Tensor, labels: torch.Tensor, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Predictions(logits, labels)
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "message"),
+    [
+        (
+            torch.tensor([[0.5, 0.6], [0.5, 0.5]]),
+            "in every row, got 1 rows that are off by more than 0.001, first row 0",
+        ),
+        (torch.tensor([[1.5, -0.5]]), r"must lie in \[0, 1\], got values from -0.5 to 1.5"),
+        (torch.tensor([[0.5, 0.5], [float("inf"), 0.0]]), "`probabilities` must be finite"),
+        (torch.tensor([[1.0], [1.0]]), "2 classes"),
+        (torch.tensor([0.5, 0.5]), r"`probabilities` must be floating point of shape \[N, K\]"),
+    ],
+)
+def test_bad_probabilities_are_refused(probabilities: torch.Tensor, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Predictions.from_probabilities(probabilities, torch.zeros(len(probabilities), dtype=torch.long))
+
+
+def test_probabilities_are_kept_as_given() -> None:
+    given = torch.tensor([[0.2, 0.8, 0.0], [1.0, 0.0, 0.0]], dtype=torch.float64)
+    p = Predictions.from_probabilities(given, torch.tensor([1, 2]))
+    assert p.confidence.tolist() == [0.8, 1.0]
+    assert p.probabilities.tolist() == given.tolist()
+    assert p.logits.isfinite().all()
+    torch.testing.assert_close(p.logits.softmax(dim=1), given)
+
+
+def test_blocks_hold_the_same_samples_in_order() -> None:
+    torch.manual_seed(0)
+    p = Predictions(torch.randn(700, 1000), torch.randint(1000, (700,)))
+    blocks = list(p.blocks())
+    assert len(blocks) > 1
+    assert torch.equal(torch.cat([block.labels for block in blocks]), p.labels)
+    exact = p.exact.softmax(dim=1)
+    torch.testing.assert_close(torch.cat([block.probabilities for block in blocks]), exact)
+    torch.testing.assert_close(p.confidence, exact.amax(dim=1), rtol=1e-14, atol=0)
+    assert torch.equal(p.predicted, p.logits.argmax(dim=1))
