@@ -4,32 +4,71 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from surefoot.metrics.ece import ece
-from surefoot.metrics.kernel_ce import kce
+from surefoot.metrics.adaptive_ece import ada_ece
+from surefoot.metrics.brier import BrierParts, brier_parts
+from surefoot.metrics.classwise_ece import classwise_ece
+from surefoot.metrics.ece import debiased_rms_ce, ece, mce, oe, rms_ce, ue
+from surefoot.metrics.kernel_ce import kce, mmce
 from surefoot.metrics.margins import log_margin_moment, margin_quantiles, mean_margin, min_margin
-from surefoot.metrics.scores import accuracy, mean_confidence, nll
+from surefoot.metrics.ranking import aurc, auroc_correct, auroc_ood, auroc_ovr
+from surefoot.metrics.scores import accuracy, brier, entropy, mean_confidence, nll
+from surefoot.metrics.skce import skce
+from surefoot.metrics.smooth_ece import sm_ece
 from surefoot.predictions import Predictions
 
 METRICS: dict[str, Callable[[Predictions], Tensor]] = {
     "accuracy": accuracy,
-    "ece": ece,
-    "kce": kce,
-    "log_margin_moment": log_margin_moment,
+    "nll": nll,
+    "brier": brier,
+    "entropy": entropy,
     "mean_confidence": mean_confidence,
+    "ece": ece,
+    "ada_ece": ada_ece,
+    "classwise_ece": classwise_ece,
+    "mce": mce,
+    "rms_ce": rms_ce,
+    "debiased_rms_ce": debiased_rms_ce,
+    "sm_ece": sm_ece,
+    "oe": oe,
+    "ue": ue,
+    "kce": kce,
+    "mmce": mmce,
+    "skce": skce,
+    "auroc_correct": auroc_correct,
+    "auroc_ovr": auroc_ovr,
+    "aurc": aurc,
+    "log_margin_moment": log_margin_moment,
     "mean_margin": mean_margin,
     "min_margin": min_margin,
-    "nll": nll,
 }
 
 __all__ = [
     "METRICS",
+    "BrierParts",
     "accuracy",
+    "ada_ece",
+    "aurc",
+    "auroc_correct",
+    "auroc_ood",
+    "auroc_ovr",
+    "brier",
+    "brier_parts",
+    "classwise_ece",
+    "debiased_rms_ce",
     "ece",
+    "entropy",
     "kce",
     "log_margin_moment",
     "margin_quantiles",
+    "mce",
     "mean_confidence",
     "mean_margin",
     "min_margin",
+    "mmce",
     "nll",
+    "oe",
+    "rms_ce",
+    "skce",
+    "sm_ece",
+    "ue",
 ]
