@@ -1,5 +1,6 @@
 """Samples sorted into bins by a score, and the sums per bin from which binned calibration errors follow."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -76,32 +77,44 @@ def top_label_sums(predictions: Predictions, *, num_bins: int, bins: Callable[..
     return BinSums.of(confidence, predictions.correct, bins(confidence, num_bins=num_bins), num_bins=num_bins)
 
 
-def classwise_sums(predictions: Predictions, *, num_bins: int) -> BinSums:
+def classwise_sums(
+    predictions: Predictions, *, num_bins: int, group: Tensor | None = None, num_groups: int = 1
+) -> BinSums:
     """Probability of each class against its frequency, by equal-width bins of that probability, [K, M].
 
-    A row of probabilities has fewer than M entries above 1/M, so only those few are sorted into bins one by one; the
-    lowest bin is what remains of the totals.
+    With `group` [N], the same for each group of samples, [G, K, M], as shares of all N. A row of probabilities has
+    fewer than M entries above 1/M, so only those few are sorted into bins one by one; the lowest bin is what remains
+    of the totals.
     """
     check_num_bins(num_bins)
-    num_classes = predictions.num_classes
-    size = num_classes * num_bins
-    device = predictions.logits.device
-    count, score, hit = (torch.zeros(size, dtype=torch.float64, device=device) for _ in range(3))
-    total = torch.zeros(num_classes, dtype=torch.float64, device=device)
+    num_classes, device = predictions.num_classes, predictions.logits.device
+    shape = (num_groups, num_classes, num_bins)
+    if group is None:
+        group = torch.zeros(predictions.num_samples, dtype=torch.int64, device=device)
+    count, score, hit = (torch.zeros(math.prod(shape), dtype=torch.float64, device=device) for _ in range(3))
+    total = torch.zeros(shape[:2], dtype=torch.float64, device=device)
+    start = 0
     for block in predictions.blocks():
         probabilities = block.probabilities
-        total += probabilities.sum(dim=0)
+        of = group[start : start + block.num_samples]
+        start += block.num_samples
+        if num_groups == 1:
+            total[0] += probabilities.sum(dim=0)
+        else:
+            total.index_add_(0, of, probabilities)
         row, label = (probabilities > 1 / num_bins).nonzero(as_tuple=True)
         above = probabilities[row, label]
-        place = label * num_bins + equal_width(above, num_bins=num_bins)
-        count += torch.bincount(place, minlength=size)
-        score += torch.bincount(place, weights=above, minlength=size)
-        hit += torch.bincount(place, weights=(block.labels[row] == label).double(), minlength=size)
-    count, score, hit = (part.view(num_classes, num_bins) for part in (count, score, hit))
-    frequency = torch.bincount(predictions.labels, minlength=num_classes)
-    count[:, 0] += predictions.num_samples - count.sum(dim=1)
-    score[:, 0] += total - score.sum(dim=1)
-    hit[:, 0] += frequency - hit.sum(dim=1)
+        place = (of[row] * num_classes + label) * num_bins + equal_width(above, num_bins=num_bins)
+        count += torch.bincount(place, minlength=len(count))
+        score += torch.bincount(place, weights=above, minlength=len(count))
+        hit += torch.bincount(place, weights=(block.labels[row] == label).double(), minlength=len(count))
+    count, score, hit = (part.view(shape) for part in (count, score, hit))
+    labels = torch.bincount(group * num_classes + predictions.labels, minlength=num_groups * num_classes)
+    count[..., 0] += torch.bincount(group, minlength=num_groups)[:, None] - count.sum(dim=-1)
+    score[..., 0] += total - score.sum(dim=-1)
+    hit[..., 0] += labels.view(shape[:2]) - hit.sum(dim=-1)
+    if num_groups == 1:
+        count, score, hit = count[0], score[0], hit[0]
     return BinSums(count, score, hit, predictions.num_samples)
 
 

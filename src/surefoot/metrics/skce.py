@@ -1,6 +1,7 @@
 """Squared kernel calibration error of whole probability vectors."""
 
 import math
+from collections.abc import Iterator
 from typing import Literal
 
 import torch
@@ -28,12 +29,13 @@ def skce(
     - block: the unbiased estimator's mean over consecutive blocks of `block_size`; O(N K block_size).
     """
     if estimator in ("biased", "unbiased"):
-        total, diagonal = _pair_sums(predictions, median_width(predictions) if nu is None else _checked(nu))
+        width = median_width(predictions) if nu is None else _checked(nu)
         n = predictions.num_samples
+        total = torch.stack([pairs.sum() for _, pairs in pair_rows(predictions, width)]).sum()
         if estimator == "biased":
             return total / n**2
         _at_least(n, 2)
-        return (total - diagonal) / (n * (n - 1))
+        return (total - _residual(predictions).square().sum()) / (n * (n - 1))  # the kernel is 1 on the diagonal
     if estimator not in _ESTIMATORS:
         raise unknown("estimator", estimator, _ESTIMATORS)
     return skce_blocks(predictions, nu=nu, block_size=2 if estimator == "linear" else block_size).mean()
@@ -72,15 +74,13 @@ def median_width(predictions: Predictions) -> float:
     return median
 
 
-def _pair_sums(predictions: Predictions, nu: float) -> tuple[Tensor, Tensor]:
+def pair_rows(predictions: Predictions, nu: float) -> Iterator[tuple[slice, Tensor]]:
+    """The matrix of all pairs' values [N, N], some rows at a time."""
     probabilities, residual = predictions.probabilities, _residual(predictions)
     rows = max(1, 2**22 // predictions.num_samples)
-    total = probabilities.new_zeros(())
     for start in range(0, predictions.num_samples, rows):
         part = slice(start, start + rows)
-        weights = _kernel(probabilities[part], probabilities, nu)
-        total += (residual[part] * (weights @ residual)).sum()
-    return total, residual.square().sum()  # the kernel is 1 on the diagonal
+        yield part, _kernel(probabilities[part], probabilities, nu) * (residual[part] @ residual.T)
 
 
 def _kernel(left: Tensor, right: Tensor, nu: float) -> Tensor:

@@ -55,20 +55,26 @@ def cosine_spectrum(nodes: Tensor) -> Tensor:
     return spectrum
 
 
-def smoothed_error(spectrum: Tensor, width: Tensor) -> Tensor:
-    """Integral of the absolute gap smoothed to each width, for [..., cells + 1] spectra and matching [...] widths."""
+def smooth_field(spectrum: Tensor, width: Tensor) -> Tensor:
+    """The weights smoothed to `width`, at the nodes; their sum, ends counted half, is the sum of the weights."""
     cells = spectrum.shape[-1] - 1
     k = torch.arange(cells + 1, dtype=spectrum.dtype, device=spectrum.device)
     variance = (width.square() - 1 / (6 * cells**2)).clamp(min=0)  # spreading over two nodes has smoothed by 1/6 cell^2
-    decay = (-0.5 * (math.pi * k).square() * variance[..., None]).exp()
-    field: Tensor = torch.fft.irfft(spectrum * decay, n=2 * cells, dim=-1)[..., : cells + 1].abs()
-    return field.sum(dim=-1) - 0.5 * (field[..., 0] + field[..., -1])
+    decay = (-0.5 * (math.pi * k).square() * variance).exp()
+    field: Tensor = torch.fft.irfft(spectrum * decay, n=2 * cells, dim=-1)[..., : cells + 1]
+    return field  # [..., cells + 1]
+
+
+def mass(field: Tensor) -> Tensor:
+    """Integral of the absolute value over [0, 1], by the trapezoidal rule."""
+    size = field.abs()
+    return size.sum(dim=-1) - 0.5 * (size[..., 0] + size[..., -1])
 
 
 def _fixed_point(spectrum: Tensor) -> float:
     low, high = 0.0, 1.0  # smoothing more never raises the error, so error(s) - s has one root
     while high - low > 1e-6 * high and high > 1e-9:
         middle = math.sqrt(low * high) if low > 0 else high / 4
-        above = float(smoothed_error(spectrum, spectrum.new_tensor(middle))) > middle
+        above = float(mass(smooth_field(spectrum, spectrum.new_tensor(middle)))) > middle
         low, high = (middle, high) if above else (low, middle)
-    return float(smoothed_error(spectrum, spectrum.new_tensor(high))) if high > 1e-9 else 0.0
+    return float(mass(smooth_field(spectrum, spectrum.new_tensor(high)))) if high > 1e-9 else 0.0

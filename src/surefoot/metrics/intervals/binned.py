@@ -1,0 +1,163 @@
+"""Intervals of binned calibration errors, from sums per bin.
+
+The gap of each bin is nearly normal, with a deviation that is known well. The errors are not: the absolute value of a
+gap that is only noise is above zero, so that plug-in estimates are too large, and the bootstrap, which doubles the
+noise, is off twice. Here samples are drawn in worlds where all gaps are shrunk towards 0 by a number of their
+deviations, or grown, and those worlds are kept in which the estimate is no surprise.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from surefoot.metrics.bins import BinSums, classwise_sums, equal_mass, equal_width, top_label_sums
+from surefoot.metrics.ece import debiased_rms_ce
+from surefoot.metrics.intervals.interval import Interval, Options
+from surefoot.metrics.intervals.inversion import invert
+from surefoot.metrics.intervals.means import wilson
+from surefoot.predictions import Predictions
+
+_NUM_GROUPS = 200
+_FARTHEST = -20.0  # deviations beyond what was observed
+
+Functional = Callable[[Tensor], Tensor]  # of gaps [..., J]
+
+
+def ece_interval(predictions: Predictions, options: Options) -> Interval:
+    """Of the ECE."""
+    return _top_label(predictions, options, lambda sums: lambda gap: gap.abs().sum(dim=-1))
+
+
+def ada_ece_interval(predictions: Predictions, options: Options) -> Interval:
+    """Of the ECE in equal-mass bins."""
+    return _top_label(predictions, options, lambda sums: lambda gap: gap.abs().sum(dim=-1), bins=equal_mass)
+
+
+def rms_ce_interval(predictions: Predictions, options: Options) -> Interval:
+    """Of the root mean squared error."""
+
+    def functional(sums: BinSums) -> Functional:
+        weight = sums.weight
+        return lambda gap: torch.where(weight > 0, gap.square() / weight, 0.0).sum(dim=-1).sqrt()
+
+    return _top_label(predictions, options, functional)
+
+
+def debiased_rms_ce_interval(predictions: Predictions, options: Options) -> Interval:
+    """Of the same error as `rms_ce`, which the debiased estimate is another estimate of."""
+    same = rms_ce_interval(predictions, options)
+    value = debiased_rms_ce(predictions, num_bins=options.num_bins)
+    return options.interval(value, same.low, same.high, same.method)
+
+
+def oe_interval(predictions: Predictions, options: Options) -> Interval:
+    """Of the overconfidence error."""
+    return _top_label(predictions, options, lambda sums: _one_sided(sums, 1), towards=1)
+
+
+def ue_interval(predictions: Predictions, options: Options) -> Interval:
+    """Of the underconfidence error."""
+    return _top_label(predictions, options, lambda sums: _one_sided(sums, -1), towards=-1)
+
+
+def mce_interval(predictions: Predictions, options: Options) -> Interval:
+    """Of the maximum error over the bins that hold samples: limits of every bin's accuracy that hold together."""
+    sums = top_label_sums(predictions, num_bins=options.num_bins)
+    held = sums.count > 0
+    count, share, confidence = (part[held] for part in (sums.count, sums.hit / sums.count, sums.score / sums.count))
+    below, above = wilson(share, count, tail=options.tail / len(count))
+    low = torch.maximum(confidence - above, below - confidence).clamp(min=0).amax()
+    high = torch.maximum(confidence - below, above - confidence).amax()
+    return options.interval((confidence - share).abs().amax(), low, high, "simultaneous wilson")
+
+
+def classwise_ece_interval(predictions: Predictions, options: Options) -> Interval:
+    """Of the classwise ECE: a sample adds to one bin of every class, and the noise is drawn with that in mind."""
+    num_classes = predictions.num_classes
+    return _classwise(predictions, options, lambda sums: lambda gap: gap.abs().sum(dim=-1) / num_classes)
+
+
+def reliability_interval(predictions: Predictions, options: Options) -> Interval:
+    """Of the Brier score's reliability."""
+
+    def functional(sums: BinSums) -> Functional:
+        weight = sums.weight.flatten()
+        return lambda gap: torch.where(weight > 0, gap.square() / weight, 0.0).sum(dim=-1)
+
+    return _classwise(predictions, options, functional)
+
+
+def shrink(gap: Tensor, error: Tensor, by: float) -> Tensor:
+    """Gaps moved `by` deviations towards 0, and not beyond; away from it if `by` is negative."""
+    return gap.sign() * (gap.abs() - by * error).clamp(min=0)
+
+
+def noisy_gaps_interval(
+    functional: Functional, gap: Tensor, noise: Tensor, *, error: Tensor, options: Options, towards: int = 0
+) -> tuple[float, float]:
+    """Limits of a functional of gaps [J] from draws of their noise [R, J] with deviations `error` [J].
+
+    Worse worlds have larger gaps; or, for an error that counts gaps of one sign, gaps shifted `towards` that sign.
+    """
+    used = error > 0
+    most = float((gap.abs()[used] / error[used]).amax()) if bool(used.any()) else 0.0
+
+    def world(x: float) -> Tensor:
+        return gap - towards * x * error if towards and x < 0 else shrink(gap, error, x)
+
+    return invert(
+        lambda x: float(functional(world(x))),
+        lambda x: functional(world(x) + noise),
+        float(functional(gap)) * (1 - 1e-12),  # rounding must not make a noiseless estimate a surprise
+        calibrated=most,
+        farthest=_FARTHEST,
+        options=options,
+    )
+
+
+def _top_label(
+    predictions: Predictions,
+    options: Options,
+    functional: Callable[[BinSums], Functional],
+    *,
+    bins: Callable[..., Tensor] = equal_width,
+    towards: int = 0,
+) -> Interval:
+    sums = top_label_sums(predictions, num_bins=options.num_bins, bins=bins)
+    gap = sums.gap
+    error = top_label_errors(predictions, bins(predictions.confidence, num_bins=options.num_bins), gap)
+    of = functional(sums)
+    noise = error * options.normals(options.num_replicates, len(gap), like=gap)
+    low, high = noisy_gaps_interval(of, gap, noise, error=error, options=options, towards=towards)
+    return options.interval(of(gap), low, high, "inverted normal bin sums")
+
+
+def top_label_errors(predictions: Predictions, bins: Tensor, gap: Tensor) -> Tensor:
+    """Standard deviation of each bin's gap."""
+    residual = predictions.confidence - predictions.correct.double()
+    square = torch.bincount(bins, weights=residual.square(), minlength=len(gap)) / predictions.num_samples
+    return ((square - gap.square()).clamp(min=0) / predictions.num_samples).sqrt()
+
+
+def _one_sided(sums: BinSums, sign: int) -> Functional:
+    confidence = sums.score / sums.count.clamp(min=1)
+    return lambda gap: ((sign * gap).clamp(min=0) * confidence).sum(dim=-1)
+
+
+def _classwise(predictions: Predictions, options: Options, functional: Callable[[BinSums], Functional]) -> Interval:
+    sums = classwise_sums(predictions, num_bins=options.num_bins)
+    gap = sums.gap.flatten()  # [K M]
+    number = min(_NUM_GROUPS, predictions.num_samples)
+    generator = torch.Generator().manual_seed(options.seed)
+    group = torch.randperm(predictions.num_samples, generator=generator).to(gap.device) % number
+    grouped = classwise_sums(predictions, num_bins=options.num_bins, group=group, num_groups=number)
+    spread = grouped.gap.view(number, -1)  # [G, K M]: how independent parts of the sample differ
+    spread = (spread - spread.mean(dim=0)) * math.sqrt(number / max(1, number - 1))
+    replicates = max(100, min(options.num_replicates, 2**24 // len(gap)))
+    noise = options.normals(replicates, number, like=gap) @ spread
+    of = functional(sums)
+    error = spread.square().sum(dim=0).sqrt()
+    low, high = noisy_gaps_interval(of, gap, noise, error=error, options=options)
+    return options.interval(of(gap), low, high, "inverted normal bin sums")

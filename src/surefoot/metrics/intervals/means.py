@@ -1,0 +1,60 @@
+"""Intervals of means over samples."""
+
+import math
+from collections.abc import Callable
+
+from torch import Tensor
+
+from surefoot.metrics.intervals.interval import Interval, IntervalOf, Options, normal_quantile
+from surefoot.metrics.scores import brier_values, entropy_values, nll_values
+from surefoot.predictions import Predictions
+
+
+def accuracy_interval(predictions: Predictions, options: Options) -> Interval:
+    """Wilson's interval of a proportion."""
+    value = predictions.correct.double().mean()
+    low, high = wilson(value, value.new_tensor(predictions.num_samples), tail=options.tail)
+    return options.interval(value, low, high, "wilson")
+
+
+def mean_interval(values: Callable[[Predictions], Tensor], *, low: float, high: float) -> IntervalOf:
+    """The interval of the mean of `values(predictions)`, by the central limit theorem, within [low, high]."""
+
+    def interval(predictions: Predictions, options: Options) -> Interval:
+        found = values(predictions)
+        mean = float(found.mean())
+        reach = -normal_quantile(options.tail) * standard_error(found)
+        return options.interval(mean, max(low, mean - reach), min(high, mean + reach), "normal")
+
+    return interval
+
+
+def standard_error(values: Tensor) -> float:
+    """Of the mean of independent values."""
+    return float(values.std()) / math.sqrt(len(values))
+
+
+def wilson(share: Tensor, count: Tensor, *, tail: float) -> tuple[Tensor, Tensor]:
+    """Limits of a proportion, good for few samples and near 0 and 1 too; 0 and 1 where there is no sample."""
+    z2 = normal_quantile(tail) ** 2
+    middle = (share * count + z2 / 2) / (count + z2)
+    reach = (z2 * (share * (1 - share) * count + z2 / 4)).sqrt() / (count + z2)
+    return (middle - reach).clamp(min=0), (middle + reach).clamp(max=1)
+
+
+nll_interval = mean_interval(nll_values, low=0.0, high=math.inf)
+brier_interval = mean_interval(brier_values, low=0.0, high=2.0)
+entropy_interval = mean_interval(entropy_values, low=0.0, high=math.inf)
+mean_confidence_interval = mean_interval(lambda predictions: predictions.confidence, low=0.0, high=1.0)
+mean_margin_interval = mean_interval(lambda predictions: predictions.margin, low=-math.inf, high=math.inf)
+
+
+def log_margin_moment_interval(predictions: Predictions, options: Options) -> Interval:
+    """The interval of the mean of exp(-margin), in the log domain."""
+    margin = predictions.margin
+    top = (-margin).amax()
+    scaled = (-margin - top).exp()
+    mean = float(scaled.mean())
+    reach = -normal_quantile(options.tail) * standard_error(scaled)
+    low, value, high = (float(top) + math.log(x) if x > 0 else -math.inf for x in (mean - reach, mean, mean + reach))
+    return options.interval(value, low, high, "normal")

@@ -1,0 +1,48 @@
+"""Intervals of areas under curves, from what each sample adds to them."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from surefoot.metrics.intervals.interval import Interval, Options, normal_quantile
+from surefoot.metrics.intervals.means import standard_error
+from surefoot.metrics.ranking import Separation, aurc, aurc_influence, class_separations, separation
+from surefoot.predictions import Predictions
+
+
+def auroc_correct_interval(predictions: Predictions, options: Options) -> Interval:
+    """DeLong's variance, on the scale of log odds so that the limits stay in [0, 1]."""
+    return _area([separation(predictions.confidence, predictions.correct)], options)
+
+
+def auroc_ovr_interval(predictions: Predictions, options: Options) -> Interval:
+    """The same for the mean over classes, whose errors go together."""
+    return _area(class_separations(predictions), options)
+
+
+def aurc_interval(predictions: Predictions, options: Options) -> Interval:
+    """By the influence of each sample, on the log scale."""
+    value = float(aurc(predictions))
+    if value == 0:
+        return options.interval(0.0, 0.0, _none_of(predictions.num_samples, options), "no error seen")
+    reach = -normal_quantile(options.tail) * standard_error(aurc_influence(predictions)) / value
+    return options.interval(value, value * math.exp(-reach), min(1.0, value * math.exp(reach)), "influence")
+
+
+def _area(parts: list[Separation], options: Options) -> Interval:
+    value = float(torch.stack([part.area for part in parts]).mean())
+    influence: Tensor = torch.stack([part.influence for part in parts]).mean(dim=0)
+    error = standard_error(influence)
+    fewest = min(min(part.num_positive, part.num_negative) for part in parts)
+    if value >= 1 or error == 0:
+        return options.interval(value, 1 - _none_of(fewest, options), 1.0, "no wrong order seen")
+    reach = -normal_quantile(options.tail) * error / (value * (1 - value))
+    odds = math.log(value / (1 - value)) if value > 0 else -math.inf
+    low, high = (1 / (1 + math.exp(-x)) for x in (odds - reach, odds + reach))
+    return options.interval(value, low, high, "influence")
+
+
+def _none_of(count: int, options: Options) -> float:
+    """The largest rate of an event of which none in `count` was seen."""
+    return 1 - math.exp(math.log(options.tail) / count)
