@@ -147,7 +147,7 @@ def test_no_metric_leaves_its_device(name: str) -> None:
     assert torch.equal(found, expected)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seed=seeds, scale=st.floats(0.1, 8))
 def test_smooth_ece_equals_the_integral(seed: int, scale: float) -> None:
     logits, labels = slow.random_case(seed, scale=scale)

@@ -8,12 +8,16 @@ from surefoot.metrics.adaptive_ece import ada_ece
 from surefoot.metrics.brier import BrierParts, brier_parts
 from surefoot.metrics.classwise_ece import classwise_ece
 from surefoot.metrics.ece import debiased_rms_ce, ece, mce, oe, rms_ce, ue
+from surefoot.metrics.intervals import Interval, interval
 from surefoot.metrics.kernel_ce import kce, mmce
 from surefoot.metrics.margins import log_margin_moment, margin_quantiles, mean_margin, min_margin
 from surefoot.metrics.ranking import aurc, auroc_correct, auroc_ood, auroc_ovr
+from surefoot.metrics.reliability import ReliabilityBin, reliability
 from surefoot.metrics.scores import accuracy, brier, entropy, mean_confidence, nll
+from surefoot.metrics.significance import Significance, ece_test, skce_test
 from surefoot.metrics.skce import skce
 from surefoot.metrics.smooth_ece import sm_ece
+from surefoot.metrics.streaming import StreamingMetrics
 from surefoot.predictions import Predictions
 
 METRICS: dict[str, Callable[[Predictions], Tensor]] = {
@@ -45,6 +49,10 @@ METRICS: dict[str, Callable[[Predictions], Tensor]] = {
 __all__ = [
     "METRICS",
     "BrierParts",
+    "Interval",
+    "ReliabilityBin",
+    "Significance",
+    "StreamingMetrics",
     "accuracy",
     "ada_ece",
     "aurc",
@@ -56,7 +64,9 @@ __all__ = [
     "classwise_ece",
     "debiased_rms_ce",
     "ece",
+    "ece_test",
     "entropy",
+    "interval",
     "kce",
     "log_margin_moment",
     "margin_quantiles",
@@ -67,8 +77,10 @@ __all__ = [
     "mmce",
     "nll",
     "oe",
+    "reliability",
     "rms_ce",
     "skce",
+    "skce_test",
     "sm_ece",
     "ue",
 ]

@@ -53,7 +53,7 @@ def equal_width(scores: Tensor, *, num_bins: int) -> Tensor:
     """
     check_num_bins(num_bins)
     edges = torch.arange(1, num_bins, dtype=torch.float64, device=scores.device) / num_bins
-    return torch.bucketize(scores, edges)  # an edge belongs to the bin below it
+    return torch.bucketize(scores.contiguous(), edges)  # an edge belongs to the bin below it
 
 
 def equal_mass(scores: Tensor, *, num_bins: int) -> Tensor:

@@ -1,5 +1,7 @@
 """Binned calibration errors of the top label, in equal-width bins of the confidence."""
 
+from collections.abc import Callable
+
 from torch import Tensor
 
 from surefoot.metrics.bins import BinSums, top_label_sums
@@ -25,12 +27,12 @@ def mce(predictions: Predictions, *, num_bins: int = 15) -> Tensor:
 
     Range [0, 1], 0 is calibrated. A bin of one sample counts like any other: read it with its interval.
     """
-    return top_label_sums(predictions, num_bins=num_bins).mean_gap.abs().amax()
+    return largest_gap(top_label_sums(predictions, num_bins=num_bins))
 
 
 def rms_ce(predictions: Predictions, *, num_bins: int = 15) -> Tensor:
     r"""Root mean squared calibration error, sqrt(sum_b n_b/N (acc_b - conf_b)^2). Range [0, 1], at least the ECE."""
-    return mean_square_gap(top_label_sums(predictions, num_bins=num_bins)).sqrt()
+    return root_mean_square_gap(top_label_sums(predictions, num_bins=num_bins))
 
 
 def debiased_rms_ce(predictions: Predictions, *, num_bins: int = 15) -> Tensor:
@@ -39,10 +41,7 @@ def debiased_rms_ce(predictions: Predictions, *, num_bins: int = 15) -> Tensor:
     The squared gap of a bin is too large by the variance of its accuracy, which the second term takes away again. A bin
     of one sample has no such estimate and counts 0. Range [0, 1], 0 is calibrated. Kumar et al. 2019.
     """
-    sums = top_label_sums(predictions, num_bins=num_bins)
-    accuracy = sums.hit / sums.count.clamp(min=1)
-    excess = sums.mean_gap.square() - accuracy * (1 - accuracy) / (sums.count - 1).clamp(min=1)
-    return (sums.weight * excess * (sums.count > 1)).sum().clamp(min=0).sqrt()
+    return debiased_root_mean_square_gap(top_label_sums(predictions, num_bins=num_bins))
 
 
 def oe(predictions: Predictions, *, num_bins: int = 15) -> Tensor:
@@ -68,6 +67,23 @@ def mean_square_gap(sums: BinSums) -> Tensor:
     return (sums.gap * sums.mean_gap).sum(dim=-1)
 
 
+def largest_gap(sums: BinSums) -> Tensor:
+    """The MCE of bin sums."""
+    return sums.mean_gap.abs().amax(dim=-1)
+
+
+def root_mean_square_gap(sums: BinSums) -> Tensor:
+    """The RMSCE of bin sums."""
+    return mean_square_gap(sums).sqrt()
+
+
+def debiased_root_mean_square_gap(sums: BinSums) -> Tensor:
+    """The debiased RMSCE of bin sums."""
+    accuracy = sums.hit / sums.count.clamp(min=1)
+    excess = sums.mean_gap.square() - accuracy * (1 - accuracy) / (sums.count - 1).clamp(min=1)
+    return (sums.weight * excess * (sums.count > 1)).sum(dim=-1).clamp(min=0).sqrt()
+
+
 def over_confidence(sums: BinSums) -> Tensor:
     """The OE of bin sums."""
     return (sums.gap.clamp(min=0) * sums.score / sums.count.clamp(min=1)).sum(dim=-1)
@@ -76,3 +92,13 @@ def over_confidence(sums: BinSums) -> Tensor:
 def under_confidence(sums: BinSums) -> Tensor:
     """The UE of bin sums."""
     return ((-sums.gap).clamp(min=0) * sums.score / sums.count.clamp(min=1)).sum(dim=-1)
+
+
+FROM_SUMS: dict[str, Callable[[BinSums], Tensor]] = {
+    "ece": mean_absolute_gap,
+    "mce": largest_gap,
+    "rms_ce": root_mean_square_gap,
+    "debiased_rms_ce": debiased_root_mean_square_gap,
+    "oe": over_confidence,
+    "ue": under_confidence,
+}

@@ -83,6 +83,11 @@ def pair_rows(predictions: Predictions, nu: float) -> Iterator[tuple[slice, Tens
         yield part, _kernel(probabilities[part], probabilities, nu) * (residual[part] @ residual.T)
 
 
+def probability_kernel(predictions: Predictions, *, nu: float) -> Tensor:
+    """The kernel between all pairs of probability vectors, [N, N]."""
+    return _kernel(predictions.probabilities, predictions.probabilities, nu)
+
+
 def _kernel(left: Tensor, right: Tensor, nu: float) -> Tensor:
     return (torch.cdist(left, right, p=1) / (-2 * nu)).exp()
 
