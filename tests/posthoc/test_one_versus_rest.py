@@ -81,7 +81,7 @@ def test_beta_satisfies_the_conditions_of_optimality(k: int, flipped: bool) -> N
         outputs = a * logsigmoid(score[:, label]) - b * logsigmoid(-score[:, label]) + c
         loss = binary_cross_entropy_with_logits(outputs, targets(predictions.labels == label))
         for value, slope in zip((a, b, c), torch.autograd.grad(loss, (a, b, c)), strict=True):
-            at_bound = value is not c and float(value) == 0
+            at_bound = value is not c and value.item() == 0
             assert float(slope) > -1e-9 if at_bound else abs(float(slope)) < 1e-9
     assert bool((fitted.a >= 0).all())
     assert bool((fitted.b >= 0).all())
