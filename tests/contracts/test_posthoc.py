@@ -116,6 +116,18 @@ def test_fitting_leaves_its_input_alone(name: str) -> None:
 
 
 @ALL
+def test_fitting_keeps_no_graph_but_applying_has_gradients(name: str) -> None:
+    predictions = drawn()
+    fitted = POSTHOC[name].fit(Predictions(predictions.logits.clone().requires_grad_(), predictions.labels))
+    assert not fitted(predictions.logits).requires_grad
+    logits = predictions.logits.clone().requires_grad_()
+    if name not in RAGGED:
+        (slope,) = torch.autograd.grad(fitted(logits).log_softmax(dim=1)[:, 0].sum(), logits)
+        assert slope.isfinite().all()
+        assert slope.any()
+
+
+@ALL
 def test_the_order_of_samples_does_not_matter(name: str) -> None:
     predictions = drawn()
     order = torch.randperm(600, generator=torch.Generator().manual_seed(1))

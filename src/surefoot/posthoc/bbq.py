@@ -35,6 +35,7 @@ class BBQ(Map):
         return renormalised(calibrated, probabilities, floor=floor(self.fitted.num_samples, self.fitted.num_classes))
 
     @classmethod
+    @torch.no_grad()
     def fit(cls, predictions: Predictions) -> Self:
         """The averaged step function of each class, in closed form."""
         probabilities = predictions.exact.softmax(dim=1)

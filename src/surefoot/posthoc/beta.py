@@ -32,6 +32,7 @@ class Beta(Map):
         return logsigmoid(a * logsigmoid(score) - b * logsigmoid(-score) + c)
 
     @classmethod
+    @torch.no_grad()
     def fit(cls, predictions: Predictions, *, max_steps: int = 100) -> Self:
         """The a, b, c of least cross-entropy, each class by itself.
 

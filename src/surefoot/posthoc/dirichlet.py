@@ -25,6 +25,7 @@ class Dirichlet(Map):
         return logits.log_softmax(dim=1) @ self.weight.T.to(logits.device) + self.bias.to(logits.device)
 
     @classmethod
+    @torch.no_grad()
     def fit(
         cls, predictions: Predictions, *, off_diagonal: float = 100.0, bias: float = 0.1, max_steps: int = 100
     ) -> Self:

@@ -26,6 +26,7 @@ class EnsembleTemperature(Map):
         return (_components(logits, self.temperature) + self.weights.to(logits.device).log()).logsumexp(dim=2)
 
     @classmethod
+    @torch.no_grad()
     def fit(cls, predictions: Predictions, *, max_steps: int = 100) -> Self:
         """T and w as above; the certificate is the larger of T's own and max_j mean(p_j / p_mixed) - 1.
 

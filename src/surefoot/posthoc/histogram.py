@@ -30,6 +30,7 @@ class Histogram(Map):
         return renormalised(calibrated, probabilities, floor=floor(self.fitted.num_samples, self.fitted.num_classes))
 
     @classmethod
+    @torch.no_grad()
     def fit(cls, predictions: Predictions, *, num_bins: int = 15) -> Self:
         """The rates of each bin, in closed form."""
         if num_bins < 1:

@@ -34,6 +34,7 @@ class Isotonic(Map):
         return renormalised(calibrated, probabilities, floor=floor(self.fitted.num_samples, self.fitted.num_classes))
 
     @classmethod
+    @torch.no_grad()
     def fit(cls, predictions: Predictions) -> Self:
         """The knots from scikit-learn's pool-adjacent-violators, which is exact."""
         from sklearn.isotonic import IsotonicRegression

@@ -67,11 +67,13 @@ def minimise(
 
 
 def dense_step(gradient: Tensor, hessian: Tensor) -> Callable[[Tensor], Tensor]:
-    """Newton's step from a small Hessian; of least norm where the Hessian is singular."""
+    """Newton's step from a small Hessian, which is lifted by about the gradient's size in case it is singular."""
 
     def step(free: Tensor) -> Tensor:
         scale = hessian.diagonal().clamp(min=torch.finfo(hessian.dtype).tiny).rsqrt() * free
-        inverse: Tensor = torch.linalg.pinv(scale[:, None] * hessian * scale, hermitian=True, rtol=1e-13)
-        return -scale * (inverse @ (scale * gradient))
+        slope = scale * gradient
+        lift = slope.abs().max().clamp(1e-13, 1e-3) * torch.eye(len(slope), dtype=slope.dtype, device=slope.device)
+        solved: Tensor = torch.linalg.solve(scale[:, None] * hessian * scale + lift, slope)
+        return -scale * solved
 
     return step

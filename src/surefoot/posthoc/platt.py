@@ -28,6 +28,7 @@ class Platt(Map):
         return logsigmoid(scores(logits) * self.slope.to(logits.device) + self.offset.to(logits.device))
 
     @classmethod
+    @torch.no_grad()
     def fit(cls, predictions: Predictions, *, max_steps: int = 100) -> Self:
         """The slopes and offsets of least cross-entropy with Platt's smoothed targets, each class by itself.
 

@@ -29,6 +29,7 @@ class SMS(Map):
         return logs @ self.weight.T.to(logits.device) + self.bias.to(logits.device)
 
     @classmethod
+    @torch.no_grad()
     def fit(cls, predictions: Predictions, *, max_steps: int = 100) -> Self:
         """T of least NLL, then the v, M, b of least NLL + K/N |v|^2 + K/N |b|^2 + K(K-1)/N |M|^2.
 

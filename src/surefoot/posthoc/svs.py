@@ -28,6 +28,7 @@ class SVS(Map):
         return logs * self.weight.to(logits.device) + self.bias.to(logits.device)
 
     @classmethod
+    @torch.no_grad()
     def fit(cls, predictions: Predictions, *, max_steps: int = 100) -> Self:
         """T of least NLL, then the v, b of least NLL + K/N |v|^2 + K/N |b|^2 with weight = 1 + v.
 

@@ -32,6 +32,7 @@ class Temperature(Map):
         return logits / self.temperature
 
     @classmethod
+    @torch.no_grad()
     def fit(cls, predictions: Predictions, *, max_steps: int = 100) -> Self:
         """The T that minimises the NLL; the certificate is |d NLL / d log T|.
 

@@ -26,6 +26,7 @@ class TemperatureECE(Map):
         return logits / self.temperature
 
     @classmethod
+    @torch.no_grad()
     def fit(cls, predictions: Predictions) -> Self:
         """The T of least ECE, the one nearest 1 on ties; converged unless it is an end of the grid, certificate 0."""
         errors = _errors(predictions)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Self
 
+import torch
 from torch import Tensor
 
 from surefoot.posthoc.affine import DIAGONAL, fit_unpenalised
@@ -24,6 +25,7 @@ class Vector(Map):
         return logits * self.weight.to(logits.device) + self.bias.to(logits.device)
 
     @classmethod
+    @torch.no_grad()
     def fit(cls, predictions: Predictions, *, max_steps: int = 100) -> Self:
         """The weights that minimise the NLL; the certificate is the infinity norm of its gradient.
 
