@@ -57,8 +57,9 @@ def test_float32_logits_give_nearly_the_same_map(name: str) -> None:
 
 
 @ALL
-def test_finite_always(name: str) -> None:
-    fitted = POSTHOC[name].fit(drawn())
+@pytest.mark.parametrize("temperature", [0.3, 2.0])  # so that maps enlarge logits, and shrink them
+def test_finite_always(name: str, temperature: float) -> None:
+    fitted = POSTHOC[name].fit(drawn(temperature=temperature))
     extreme = torch.tensor([[1000.0, -1000.0, 0.0, 0.0], [-1000.0, -1000.0, -1000.0, 1000.0], [0.0, 40.0, 0.0, 0.0]])
     for dtype in (torch.float32, torch.float64):
         largest = torch.finfo(dtype).max * torch.tensor([[1.0, -1.0, 1.0, 0.0]], dtype=dtype)

@@ -71,6 +71,21 @@ def test_by_hand() -> None:
     assert Temperature.fit(predictions).temperature == pytest.approx(1 / math.log(3))
 
 
+def test_without_a_step_there_is_nothing_to_return() -> None:
+    with pytest.raises(ValueError, match="`max_steps` must be at least 1, got 0"):
+        Temperature.fit(drawn(1.0, 0), max_steps=0)
+
+
+def test_unconverged_it_certifies_the_temperature_it_returns() -> None:
+    predictions = drawn(3.0, 0)
+    fitted = Temperature.fit(predictions, max_steps=2)
+    place = torch.tensor(-math.log(fitted.temperature), dtype=torch.float64, requires_grad=True)
+    loss = torch.nn.functional.cross_entropy(predictions.logits * place.exp(), predictions.labels)
+    (slope,) = torch.autograd.grad(loss, place)
+    assert fitted.fitted.certificate == pytest.approx(abs(slope.item()))
+    assert not fitted.fitted.converged
+
+
 def test_is_the_identity_at_one() -> None:
     predictions = drawn(3.0, 0)
     one = replace(Temperature.fit(predictions), temperature=1.0)

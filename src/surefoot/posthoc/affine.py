@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from surefoot.posthoc.newton import Local, Solution, minimise
 from surefoot.posthoc.temperature import best_scale
@@ -40,42 +41,39 @@ def fit_affine(
 
     Newton with conjugate gradients: the Hessian is only ever applied, at the cost of a gradient without its exp.
     """
-    parts = list(predictions.blocks())
-    inputs = [part.exact for part in parts]
-    labels = [part.labels.long()[:, None] for part in parts]
-    truth = [torch.zeros_like(x).scatter_(1, label, 1.0) for x, label in zip(inputs, labels, strict=True)]
-    target = _sum(family.pull_back, truth, inputs)
-    num_samples = predictions.num_samples
+    num_samples, num_classes = predictions.num_samples, predictions.num_classes
+    data = [(part.exact, part.labels.long()) for part in predictions.blocks()]
+    target = sum(family.pull_back(one_hot(labels, num_classes).double(), x) for x, labels in data)
 
     def objective(weights: Tensor) -> Local:
-        probabilities, nll = [], 0.0
-        for x, label in zip(inputs, labels, strict=True):
+        nll, residual, probabilities = 0.0, -target, []
+        for x, labels in data:
             outputs = family.act(weights, x)
             log_total = outputs.logsumexp(dim=1, keepdim=True)
-            nll += float((log_total - outputs.gather(1, label)).sum())
+            nll += float((log_total - outputs.gather(1, labels[:, None])).sum())
             probabilities.append(outputs.sub_(log_total).exp_())
-        gradient = (_sum(family.pull_back, probabilities, inputs) - target) / num_samples
+            residual = residual + family.pull_back(probabilities[-1], x)
         away = weights - centre
         value = nll / num_samples + float((ridge * away.square()).sum())
-        gradient = gradient + 2 * ridge * away
+        gradient = residual / num_samples + 2 * ridge * away
 
         def hessian(direction: Tensor) -> Tensor:
             total = torch.zeros_like(weights)
-            for p, x in zip(probabilities, inputs, strict=True):
+            for p, (x, _) in zip(probabilities, data, strict=True):
                 moved = family.act(direction, x)
                 moved -= (p * moved).sum(dim=1, keepdim=True)
                 total += family.pull_back(moved.mul_(p), x)
             return total / num_samples + 2 * ridge * direction
 
-        def newton_step(free: Tensor) -> Tensor:
-            curvature = torch.zeros_like(weights)
-            for p, x in zip(probabilities, inputs, strict=True):
-                curvature += family.pull_back(p - p.square(), x.square())
-            return _conjugate_gradients(hessian, -gradient, diagonal=curvature / num_samples + 2 * ridge)
+        def newton_step(_: Tensor) -> Tensor:
+            diagonal = torch.zeros_like(weights)
+            for p, (x, _) in zip(probabilities, data, strict=True):
+                diagonal += family.pull_back(p - p.square(), x.square())
+            return _conjugate_gradients(hessian, -gradient, diagonal=diagonal / num_samples + 2 * ridge)
 
         return Local(value, gradient, newton_step)
 
-    identity = family.scaled_identity(torch.full_like(inputs[0][0], start))
+    identity = family.scaled_identity(torch.full_like(data[0][0][0], start))
     return minimise(objective, identity, max_steps=max_steps)
 
 
@@ -106,11 +104,6 @@ def warm_start(predictions: Predictions) -> float:
     """The best 1/T, or 1 where there is none."""
     best = best_scale(predictions)
     return 1.0 if best.falls_to else math.exp(best.place)
-
-
-def _sum(pull_back: Callable[[Tensor, Tensor], Tensor], residuals: list[Tensor], inputs: list[Tensor]) -> Tensor:
-    parts = (pull_back(r, x) for r, x in zip(residuals, inputs, strict=True))
-    return sum(parts, start=inputs[0].new_zeros(()))
 
 
 def _conjugate_gradients(

@@ -70,7 +70,7 @@ def best_scale(predictions: Predictions, *, max_steps: int = 100) -> Scale:
 
 def _newton(predictions: Predictions, *, start: float, max_steps: int) -> Scale:
     low, high = -math.inf, math.inf
-    place, slope = start, math.nan
+    place = start
     for num_steps in range(1, max_steps + 1):
         scale = math.exp(place)
         slope, curvature, any_wrong = _derivatives(predictions, scale)
@@ -81,11 +81,12 @@ def _newton(predictions: Predictions, *, start: float, max_steps: int) -> Scale:
         low, high = (place, high) if slope < 0 else (low, place)
         bend = slope + curvature * scale  # in log b: first derivative slope * b, second bend * b
         step = -slope / bend if bend > 0 else math.copysign(math.inf, -slope)
-        if abs(step) < _TOLERANCE:
-            return Scale(place, abs(slope * scale), num_steps, converged=True)
+        converged = abs(step) < _TOLERANCE
+        if converged or num_steps == max_steps:
+            return Scale(place, abs(slope * scale), num_steps, converged)
         following = place + min(max(step, -2.0), 2.0)  # far from the optimum the curvature misleads
         place = following if low < following < high else (low + high) / 2
-    return Scale(place, abs(slope * math.exp(place)), max_steps, converged=False)
+    raise ValueError(f"`max_steps` must be at least 1, got {max_steps}.")
 
 
 def _derivatives(predictions: Predictions, scale: float) -> tuple[float, float, bool]:
