@@ -40,6 +40,5 @@ class SMS(Map):
         ridge = torch.full((k + 1, k), k * (k - 1) / n, dtype=torch.float64, device=predictions.logits.device)
         ridge[:-1].fill_diagonal_(k / n)
         ridge[-1] = k / n
-        temperature, best = fit_structured(predictions, FULL, ridge=ridge, max_steps=max_steps)
-        weight, bias = best.place[:-1].T.contiguous(), best.place[-1]
-        return cls(temperature, weight, bias, fitted=best.record(predictions))
+        temperature, weights, fitted = fit_structured(predictions, FULL, ridge=ridge, max_steps=max_steps)
+        return cls(temperature, weights[:-1].T.contiguous(), weights[-1], fitted=fitted)

@@ -36,5 +36,5 @@ class SVS(Map):
         """
         n, k = predictions.num_samples, predictions.num_classes
         ridge = torch.tensor(k / n, dtype=torch.float64, device=predictions.logits.device)
-        temperature, best = fit_structured(predictions, DIAGONAL, ridge=ridge, max_steps=max_steps)
-        return cls(temperature, *best.place, fitted=best.record(predictions))
+        temperature, weights, fitted = fit_structured(predictions, DIAGONAL, ridge=ridge, max_steps=max_steps)
+        return cls(temperature, *weights, fitted=fitted)

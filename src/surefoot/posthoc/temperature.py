@@ -24,6 +24,10 @@ class Temperature(Map):
     """The map z -> z / T with the T of least NLL; T > 1 lowers confidence, the predicted class stays. Guo et al. 2017.
 
     T > 0, 1 leaves the logits alone. Cost: about four passes over the logits.
+
+    >>> sure = Predictions(torch.tensor([[2.0, 0.0]] * 4), torch.tensor([0, 0, 0, 1]))
+    >>> Temperature.fit(sure)(sure.logits).softmax(dim=1)[0]  # right three times in four
+    tensor([0.7500, 0.2500])
     """
 
     temperature: float
