@@ -43,3 +43,12 @@ def test_is_the_mixture() -> None:
 def test_finds_the_noise_in_the_labels() -> None:
     fitted = EnsembleTemperature.fit(drawn(noise=0.3, temperature=1.0))
     assert fitted.weights[2].item() == pytest.approx(0.3, abs=0.05)
+
+
+def test_certifies_the_temperature_as_well() -> None:
+    predictions = drawn(noise=0.3, temperature=2.0)
+    for max_steps in (1, 2, 3):
+        alone = Temperature.fit(predictions, max_steps=max_steps).fitted
+        both = EnsembleTemperature.fit(predictions, max_steps=max_steps).fitted
+        assert both.certificate >= alone.certificate
+        assert not both.converged

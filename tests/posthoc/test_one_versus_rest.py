@@ -1,4 +1,5 @@
 import math
+from bisect import bisect_right
 from itertools import pairwise
 
 import numpy as np
@@ -66,6 +67,16 @@ def test_platt_is_stationary(k: int) -> None:
         assert all(abs(float(part)) < 1e-9 for part in torch.autograd.grad(loss, (slope, offset)))
     expected = (fitted.slope * score + fitted.offset).sigmoid()
     torch.testing.assert_close(fitted(predictions.logits), expected.log())
+
+
+def test_the_certificate_is_that_of_the_worst_class() -> None:
+    predictions = drawn()
+    fitted = Platt.fit(predictions, max_steps=3)
+    slopes = []
+    for label, score in enumerate(scores(predictions.logits).T):
+        residual = (fitted.slope[label] * score + fitted.offset[label]).sigmoid() - targets(predictions.labels == label)
+        slopes += [abs(float((residual * score).mean())), abs(float(residual.mean()))]
+    assert fitted.fitted.certificate == pytest.approx(max(slopes))
 
 
 @pytest.mark.parametrize("k", [2, 4])
@@ -154,9 +165,9 @@ def test_histogram_keeps_the_probability_of_a_class_without_samples() -> None:
 
 
 def slow_bbq(scores: list[float], positive: list[bool], queries: list[float]) -> list[float]:
-    """Naeini et al. 2015, one binning, one bin, one sample at a time."""
+    """Naeini et al. 2015, one binning and one bin at a time."""
     n = len(scores)
-    ordered = sorted(scores)
+    ordered, hits = sorted(scores), sorted(score for score, true in zip(scores, positive, strict=True) if true)
     root = n ** (1 / 3)
     total, weights, means = 0.0, [], []
     for num_bins in range(max(1, int(root / 10)), min(math.ceil(n / 5), math.ceil(10 * root)) + 1):
@@ -165,8 +176,8 @@ def slow_bbq(scores: list[float], positive: list[bool], queries: list[float]) ->
         strength = 2 / (len(bounds) - 1)
         log_score, rates = 0.0, []
         for b, (low, high) in enumerate(pairwise(bounds)):
-            inside = [t for s, t in zip(scores, positive, strict=True) if (low < s or b == 0) and s <= high]
-            m, count = sum(inside), len(inside)
+            above = low if b else -1.0  # the first bin is closed at 0
+            m, count = (bisect_right(values, high) - bisect_right(values, above) for values in (hits, ordered))
             middle = min(max((low + high) / 2, 2.0**-52), 1 - 2.0**-52)
             alpha, beta = strength * middle, strength * (1 - middle)
             log_score += math.lgamma(strength) - math.lgamma(count + strength)
@@ -181,11 +192,13 @@ def slow_bbq(scores: list[float], positive: list[bool], queries: list[float]) ->
     return [sum(w * m[i] for w, m in zip(weights, means, strict=True)) / total for i in range(len(queries))]
 
 
-@pytest.mark.parametrize(("n", "coarse"), [(3, False), (60, False), (60, True), (300, False), (300, True)])
+@pytest.mark.parametrize(
+    ("n", "coarse"), [(3, False), (60, False), (60, True), (300, False), (300, True), (8100, False)]
+)
 def test_bbq_agrees_with_a_literal_implementation(n: int, coarse: bool) -> None:
     predictions, fresh = drawn(3, n=n, coarse=coarse), drawn(3, n=20, seed=1)
     fitted = BBQ.fit(predictions)
-    shown = torch.cat([predictions.logits, fresh.logits])
+    shown = torch.cat([predictions.logits[:100], fresh.logits])
     columns = []
     for label in range(3):
         learned = predictions.probabilities[:, label].tolist()
@@ -195,3 +208,11 @@ def test_bbq_agrees_with_a_literal_implementation(n: int, coarse: bool) -> None:
     floor = 1 / ((n + 1) * 3)
     expected = (calibrated / calibrated.sum(dim=1, keepdim=True)).clamp(min=floor).log()
     torch.testing.assert_close(fitted(shown), expected, rtol=0, atol=1e-9)
+
+
+def test_bbq_where_a_bin_holds_nothing_but_zeros() -> None:
+    usual = drawn(2, n=100)
+    certain = torch.tensor([[1000.0, 0.0]], dtype=torch.float64).expand(50, 2)  # p = 1 and 0, and never wrong
+    labels = torch.cat([usual.labels, torch.zeros(50, dtype=torch.long)])
+    fitted = BBQ.fit(Predictions(torch.cat([usual.logits, certain]), labels))
+    assert fitted(certain[:1]).softmax(dim=1)[0, 0] > 0.95
