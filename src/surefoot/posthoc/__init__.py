@@ -1,7 +1,54 @@
 """Maps of logits fitted after training: `fit(predictions)` returns a map from logits to logits."""
 
+from surefoot.posthoc.bbq import BBQ
+from surefoot.posthoc.beta import Beta
+from surefoot.posthoc.dirichlet import Dirichlet
+from surefoot.posthoc.ensemble_temperature import EnsembleTemperature
+from surefoot.posthoc.histogram import Histogram
+from surefoot.posthoc.isotonic import Isotonic
+from surefoot.posthoc.map import Fit, Map, load
+from surefoot.posthoc.matrix import Matrix
+from surefoot.posthoc.platt import Platt
+from surefoot.posthoc.sms import SMS
+from surefoot.posthoc.svs import SVS
+from surefoot.posthoc.tce import tce
 from surefoot.posthoc.temperature import Temperature
+from surefoot.posthoc.temperature_ece import TemperatureECE
+from surefoot.posthoc.vector import Vector
 
-POSTHOC: dict[str, type[Temperature]] = {"temperature": Temperature}
+POSTHOC: dict[str, type[Map]] = {
+    "bbq": BBQ,
+    "beta": Beta,
+    "dirichlet": Dirichlet,
+    "ensemble_temperature": EnsembleTemperature,
+    "histogram": Histogram,
+    "isotonic": Isotonic,
+    "matrix": Matrix,
+    "platt": Platt,
+    "sms": SMS,
+    "svs": SVS,
+    "temperature": Temperature,
+    "temperature_ece": TemperatureECE,
+    "vector": Vector,
+}
 
-__all__ = ["POSTHOC", "Temperature"]
+__all__ = [
+    "BBQ",
+    "POSTHOC",
+    "SMS",
+    "SVS",
+    "Beta",
+    "Dirichlet",
+    "EnsembleTemperature",
+    "Fit",
+    "Histogram",
+    "Isotonic",
+    "Map",
+    "Matrix",
+    "Platt",
+    "Temperature",
+    "TemperatureECE",
+    "Vector",
+    "load",
+    "tce",
+]
