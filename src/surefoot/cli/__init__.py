@@ -8,7 +8,10 @@ from typing import Annotated
 import tyro
 
 from surefoot import __version__
+from surefoot.cli.apply import Apply
+from surefoot.cli.calibrate import Calibrate
 from surefoot.cli.doctor import Doctor
+from surefoot.cli.evaluate import Evaluate
 from surefoot.cli.listing import List
 from surefoot.cli.report import Report
 from surefoot.cli.request import BadRequest
@@ -16,7 +19,10 @@ from surefoot.cli.study import Study
 from surefoot.cli.train import Train
 
 Command = (
-    Annotated[Train, tyro.conf.subcommand("train")]
+    Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
+    | Annotated[Calibrate, tyro.conf.subcommand("calibrate")]
+    | Annotated[Apply, tyro.conf.subcommand("apply")]
+    | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Study, tyro.conf.subcommand("study")]
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[List, tyro.conf.subcommand("list")]
@@ -30,11 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given == ["--version"]:
         print(f"surefoot {__version__}")
         return 0
-    command: Train | Study | Report | List | Doctor = tyro.cli(
+    command: Evaluate | Calibrate | Apply | Train | Study | Report | List | Doctor = tyro.cli(
         Command,
         args=given or ["--help"],
         prog="surefoot",
-        description="Watch calibration, curvature and margins together while a classifier trains.",
+        description="Measure and repair a classifier's calibration; watch it train with curvature and margins.",
         config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
     )
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # asked to go, it leaves as tidily as on Ctrl-C

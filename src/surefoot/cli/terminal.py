@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -57,6 +57,17 @@ def print_run(folder: RunFolder, *, json: bool) -> None:
 def say(sentence: str) -> None:
     """A sentence on stderr."""
     print(sentence, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """A function that shows on a terminal's stderr what is being worked on."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda step: None
+        return
+    with console.status(what) as status:
+        yield lambda step: status.update(f"{what} {step}")
 
 
 class Bars:

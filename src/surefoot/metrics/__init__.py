@@ -8,6 +8,7 @@ from surefoot.metrics.adaptive_ece import ada_ece
 from surefoot.metrics.brier import BrierParts, brier_parts
 from surefoot.metrics.classwise_ece import classwise_ece
 from surefoot.metrics.ece import debiased_rms_ce, ece, mce, oe, rms_ce, ue
+from surefoot.metrics.evaluation import EVALUATED, Evaluation, evaluate, intervals
 from surefoot.metrics.intervals import Interval, interval
 from surefoot.metrics.kernel_ce import kce, mmce
 from surefoot.metrics.margins import log_margin_moment, margin_quantiles, mean_margin, min_margin
@@ -47,8 +48,10 @@ METRICS: dict[str, Callable[[Predictions], Tensor]] = {
 }
 
 __all__ = [
+    "EVALUATED",
     "METRICS",
     "BrierParts",
+    "Evaluation",
     "Interval",
     "ReliabilityBin",
     "Significance",
@@ -66,7 +69,9 @@ __all__ = [
     "ece",
     "ece_test",
     "entropy",
+    "evaluate",
     "interval",
+    "intervals",
     "kce",
     "log_margin_moment",
     "margin_quantiles",

@@ -31,10 +31,7 @@ def auroc_ood(predictions: Predictions, *, foreign: Tensor) -> Tensor:
 
     `foreign` holds the confidences of the others. Range [0, 1], 1 is best, 0.5 is blind. O(N log N).
     """
-    if foreign.ndim != 1 or len(foreign) == 0 or not bool(foreign.isfinite().all()):
-        raise ValueError(f"`foreign` must hold finite confidences [N], got shape {list(foreign.shape)}.")
-    scores = torch.cat([predictions.confidence, foreign.double()])
-    return separation(scores, torch.arange(len(scores), device=scores.device) < predictions.num_samples).area
+    return foreign_separation(predictions, foreign).area
 
 
 def aurc(predictions: Predictions) -> Tensor:
@@ -78,6 +75,14 @@ def separation(scores: Tensor, positive: Tensor) -> Separation:
         above, (share[0] - area) * (number / num_positive), (1 - share[1] - area) * (number / num_negative)
     )
     return Separation(area, torch.empty_like(adds).scatter_(0, order, adds), num_positive, num_negative)
+
+
+def foreign_separation(predictions: Predictions, foreign: Tensor) -> Separation:
+    """How well confidence tells the samples from those of another distribution."""
+    if foreign.ndim != 1 or len(foreign) == 0 or not bool(foreign.isfinite().all()):
+        raise ValueError(f"`foreign` must hold finite confidences [N], got shape {list(foreign.shape)}.")
+    scores = torch.cat([predictions.confidence, foreign.double()])
+    return separation(scores, torch.arange(len(scores), device=scores.device) < predictions.num_samples)
 
 
 def class_separations(predictions: Predictions) -> list[Separation]:

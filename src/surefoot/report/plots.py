@@ -55,7 +55,7 @@ def trajectories(runs: Sequence[Run], *, optimizer: str) -> str:
         axes[-1][0].set_ylim(0, top)
         _rate_legend(figure, rates)
 
-    return _svg(draw, size=(8, 10), name=f"trajectories-{optimizer}")
+    return svg(draw, size=(8, 10), name=f"trajectories-{optimizer}")
 
 
 def phase(runs: Sequence[Run], *, optimizers: Sequence[str]) -> str:
@@ -80,7 +80,7 @@ def phase(runs: Sequence[Run], *, optimizers: Sequence[str]) -> str:
                 if column == 0:
                     ax.set_ylabel(f"{split} ECE")
 
-    return _svg(draw, size=(max(4, 3.2 * len(optimizers)), 6), name="phase")
+    return svg(draw, size=(max(4, 3.2 * len(optimizers)), 6), name="phase")
 
 
 def correlation_by_end(curves: Sequence[Mapping[str, Any]], *, optimizers: Sequence[str]) -> str:
@@ -104,7 +104,7 @@ def correlation_by_end(curves: Sequence[Mapping[str, Any]], *, optimizers: Seque
             axes[0][0].plot([], [], color=colour_of(optimizer), label=optimizer)
         axes[0][0].legend(frameon=False, fontsize=8)
 
-    return _svg(draw, size=(10, 3.4), name="correlation-by-end")
+    return svg(draw, size=(10, 3.4), name="correlation-by-end")
 
 
 def colour_of(optimizer: str) -> str:
@@ -112,7 +112,8 @@ def colour_of(optimizer: str) -> str:
     return OPTIMIZER_COLOURS.get(optimizer, _OTHER)
 
 
-def _svg(draw: "Callable[[Figure], None]", *, size: tuple[float, float], name: str) -> str:
+def svg(draw: "Callable[[Figure], None]", *, size: tuple[float, float], name: str) -> str:
+    """The figure that `draw` fills, as the text of an <svg> element."""
     try:
         import matplotlib
         from matplotlib.backends.backend_svg import FigureCanvasSVG

@@ -23,6 +23,9 @@ def mean_interval(values: Callable[[Predictions], Tensor], *, low: float, high: 
     def interval(predictions: Predictions, options: Options) -> Interval:
         found = values(predictions)
         mean = float(found.mean())
+        if math.isinf(mean):
+            number = int(found.isinf().sum())
+            return options.interval(mean, low, mean, f"infinite: {number} samples gave their true class nothing")
         reach = -normal_quantile(options.tail) * standard_error(found)
         return options.interval(mean, max(low, mean - reach), min(high, mean + reach), "normal")
 

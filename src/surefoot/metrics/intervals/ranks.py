@@ -7,7 +7,7 @@ from torch import Tensor
 
 from surefoot.metrics.intervals.interval import Interval, Options, normal_quantile
 from surefoot.metrics.intervals.means import standard_error
-from surefoot.metrics.ranking import Separation, aurc, aurc_influence, class_separations, separation
+from surefoot.metrics.ranking import Separation, aurc, aurc_influence, class_separations, foreign_separation, separation
 from surefoot.predictions import Predictions
 
 
@@ -19,6 +19,11 @@ def auroc_correct_interval(predictions: Predictions, options: Options) -> Interv
 def auroc_ovr_interval(predictions: Predictions, options: Options) -> Interval:
     """The same for the mean over classes, whose errors go together."""
     return _area(class_separations(predictions), options)
+
+
+def auroc_ood_interval(predictions: Predictions, foreign: Tensor, options: Options) -> Interval:
+    """The same for the confidences of samples from another distribution."""
+    return _area([foreign_separation(predictions, foreign)], options)
 
 
 def aurc_interval(predictions: Predictions, options: Options) -> Interval:

@@ -1,0 +1,159 @@
+"""`surefoot evaluate`: what a file of predictions is worth."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tyro
+
+from surefoot.cli.request import request
+from surefoot.cli.terminal import print_json, print_table, say, working
+from surefoot.table import Table
+
+if TYPE_CHECKING:
+    from surefoot.metrics import Evaluation, Interval
+    from surefoot.predictions import Predictions
+
+MEANING = {
+    "accuracy": "share of right predictions",
+    "mean_confidence": "above the accuracy: overconfident on the whole",
+    "ece": "mean gap between confidence and accuracy, equal-width bins",
+    "ada_ece": "the same in bins of equal mass",
+    "classwise_ece": "the same for every class's probability, mean over classes",
+    "mce": "the largest gap of any bin",
+    "rms_ce": "root mean squared gap",
+    "debiased_rms_ce": "the same less what noise adds",
+    "sm_ece": "the gap smoothed instead of binned",
+    "oe": "overconfidence error",
+    "ue": "underconfidence error",
+    "kce": "kernel calibration error of the top label, width 0.2",
+    "mmce": "the same, width 0.4",
+    "nll": "negative log-likelihood, nats",
+    "brier": "squared error of probabilities, summed over classes",
+    "entropy": "of the probabilities, nats",
+    "auroc_correct": "does confidence tell right from wrong?",
+    "auroc_ovr": "do probabilities tell each class from the rest? mean over classes",
+    "auroc_ood": "does confidence tell these samples from the foreign ones?",
+    "aurc": "mean risk among the most confident",
+}
+
+
+@dataclass
+class Evaluate:
+    """Measure the calibration of predictions in a file, every number with an interval.
+
+    Reads .npz, .csv, .safetensors and .parquet. Arrays called logits (or probs) and labels are found; others are
+    named. In csv and parquet, columns logits_0, logits_1, ... are the array logits. Nothing is guessed from values.
+
+    Example: surefoot evaluate test.npz --logits resnet56 --labels y
+    """
+
+    file: tyro.conf.Positional[Path]
+    """The predictions."""
+    logits: str | None = None
+    """Name of the logits (before softmax), [N, K]."""
+    probs: str | None = None
+    """Name of the probabilities, [N, K], if there are no logits."""
+    labels: str | None = None
+    """Name of the true classes, [N], numbered from 0."""
+    bins: int = 15
+    """Number of bins of the binned errors."""
+    level: float = 0.95
+    """How often the intervals are meant to hold the truth."""
+    foreign: Path | None = None
+    """A file of predictions on another distribution, under the same names: adds `auroc_ood`."""
+    diagram: Path | None = None
+    """Write the reliability diagram there, as SVG (needs the extra `report`)."""
+    json: bool = False
+    """Print all as JSON: each metric with value, low, high and method."""
+
+    def __call__(self) -> int:
+        with request():
+            from surefoot.data.predictions_file import read_predictions, read_scores
+            from surefoot.files import write_atomically
+            from surefoot.metrics import evaluate
+            from surefoot.metrics.evaluation import interval_record
+            from surefoot.metrics.intervals.interval import Options
+            from surefoot.metrics.intervals.ranks import auroc_ood_interval
+
+            if self.diagram:
+                from surefoot.report.page import check_extra
+
+                check_extra()
+            options = Options(level=self.level, num_bins=self.bins)
+            predictions = read_predictions(self.file, logits=self.logits, probabilities=self.probs, labels=self.labels)
+            check_enough(predictions, self.file, num_bins=self.bins)
+            foreign = None
+            if self.foreign:
+                other = read_scores(self.foreign, logits=self.logits, probabilities=self.probs)
+                foreign = auroc_ood_interval(predictions, other.confidence, options)
+        with working("measuring") as progress:
+            found = evaluate(predictions, level=self.level, num_bins=self.bins, on_metric=progress)
+        if self.diagram:
+            from surefoot.report.reliability import reliability_figure
+
+            with request():
+                title = f"{self.file.name}: ECE {found.metrics['ece']}, n = {found.num_samples:,}"
+                write_atomically(self.diagram, reliability_figure(found.diagram, title=title).encode())
+                say(f"Reliability diagram: {self.diagram}")
+        if self.json:
+            extra: dict[str, Any] = {"auroc_ood": interval_record(foreign)} if foreign else {}
+            print_json({"file": str(self.file), **found.record(), **extra})
+            return 0
+        metrics = {**found.metrics, **({"auroc_ood": foreign} if foreign else {})}
+        print_table(_table(found, metrics, self.file))
+        return 0
+
+
+def check_enough(predictions: "Predictions", path: Path, *, num_bins: int) -> None:
+    """Raise ValueError where there are too few samples or classes to say anything."""
+    n = predictions.num_samples
+    if n < 2:
+        raise ValueError(f"{path} must hold at least 2 samples, got {n}.")
+    if num_bins < 1:
+        raise ValueError(f"`--bins` must be at least 1, got {num_bins}.")
+    if n < num_bins:
+        raise ValueError(f"{path} must hold at least as many samples as there are bins, got {n} for {num_bins} bins.")
+    if bool((predictions.labels == predictions.labels[0]).all()):
+        raise ValueError(f"{path} must hold samples of at least 2 classes, got {int(predictions.labels[0])} only.")
+
+
+def _table(found: "Evaluation", metrics: "Mapping[str, Interval]", path: Path) -> Table:
+    rows = tuple(
+        (name, _shown(each.value), _limits(each), each.method, MEANING[name]) for name, each in metrics.items()
+    )
+    return Table(
+        "evaluation",
+        f"{path}: {found.num_samples:,} samples, {found.num_classes} classes, {found.num_bins} bins",
+        ("metric", "value", f"{100 * found.level:g} % interval", "method", "what it is"),
+        rows,
+        notes=(_verdict(found), _parts(found)),
+    )
+
+
+def _verdict(found: "Evaluation") -> str:
+    p = found.test.p_value
+    confidence, accuracy = (found.metrics[name].value for name in ("mean_confidence", "accuracy"))
+    size = f"mean confidence {confidence:.4f}, accuracy {accuracy:.4f}"
+    about = f"p = {p:.3g}, {found.test.method}; {size}"
+    if p > 1 - found.level:
+        return f"The ECE is no larger than that of a calibrated classifier may well be ({about})."
+    kind = "overconfident" if confidence > accuracy else "underconfident"
+    return f"The ECE is larger than that of a calibrated classifier ({about}): on the whole {kind}."
+
+
+def _parts(found: "Evaluation") -> str:
+    parts = {name: float(part) for name, part in vars(found.parts).items()}
+    return (
+        f"Brier score = reliability {parts['reliability']:.4g} - resolution {parts['resolution']:.4g} "
+        f"+ uncertainty {parts['uncertainty']:.4g} + within bins {parts['within']:.3g}."
+    )
+
+
+def _shown(value: float) -> str:
+    return "-" if value != value else f"{value:.4f}"
+
+
+def _limits(found: "Interval") -> str:
+    return "-" if found.value != found.value else f"{found.low:.4f} to {found.high:.4f}"

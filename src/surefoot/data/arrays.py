@@ -1,0 +1,157 @@
+"""Named arrays in files: npz, csv, safetensors, parquet. Nothing is ever unpickled."""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from surefoot.registry import look_up
+
+Arrays = Mapping[str, Callable[[], Tensor]]  # by name, each read when called for
+
+
+def read_arrays(path: Path) -> Arrays:
+    """The arrays of an npz, csv, safetensors or parquet file, by name."""
+    reader = look_up("kind of file", path.suffix.lower(), _READERS)
+    if not path.exists():
+        raise ValueError(f"There is no file {path}.")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder, not a file.")
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path} is empty.")
+    return reader(path)
+
+
+def _from_npz(path: Path) -> Arrays:
+    from zipfile import BadZipFile
+
+    try:
+        file = np.load(path, allow_pickle=False)
+    except (BadZipFile, ValueError, OSError, EOFError) as error:
+        raise ValueError(f"{path} is not an npz file: {error}.") from None
+    if not isinstance(file, np.lib.npyio.NpzFile):
+        raise ValueError(f"{path} is not an npz file: it holds a single array without a name.")
+    return {name: partial(_from_numpy, path, name, partial(file.__getitem__, name)) for name in file.files}
+
+
+def _from_numpy(path: Path, name: str, read: Callable[[], Any]) -> Tensor:
+    try:
+        array = read()
+    except ValueError as error:
+        if "allow_pickle" not in str(error):
+            raise
+        raise ValueError(f"{path}: {name!r} holds Python objects, which are never unpickled; save numbers.") from None
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{path}: {name!r} must hold numbers, got {array.dtype}.")
+    if array.dtype.kind == "u":
+        array = array.astype(np.int64)
+    if array.dtype == np.longdouble:
+        array = array.astype(np.float64)
+    return torch.from_numpy(np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False)))
+
+
+def _from_safetensors(path: Path) -> Arrays:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        file: Any = safe_open(path, framework="pt")
+        names = list(file.keys())
+    except SafetensorError as error:
+        raise ValueError(f"{path} is not a safetensors file: {error}.") from None
+    return {name: partial(file.get_tensor, name) for name in names}
+
+
+def _from_csv(path: Path) -> Arrays:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        names = [name.strip().strip('"') for name in file.readline().split(",")]
+        if all(_is_number(name) for name in names):
+            raise ValueError(
+                f"{path} has no header: its first line must name the columns, as in logits_0,logits_1,label."
+            )
+        if len(set(names)) < len(names):
+            raise ValueError(f"{path} must name every column differently, got {', '.join(names)}.")
+        try:
+            table = np.loadtxt(file, delimiter=",", ndmin=2)
+        except ValueError as error:
+            raise ValueError(
+                f"{path} is not a csv file of numbers: {str(error).splitlines()[0].rstrip('.')}."
+            ) from None
+    if table.size == 0:
+        raise ValueError(f"{path} has a header but no rows.")
+    if table.shape[1] != len(names):
+        raise ValueError(f"{path} has {len(names)} names in its header but {table.shape[1]} columns.")
+    return _columns({name: partial(_column, table, k) for k, name in enumerate(names)})
+
+
+def _column(table: np.ndarray[Any, Any], k: int) -> Tensor:
+    return torch.from_numpy(table[:, k].copy())
+
+
+def _from_parquet(path: Path) -> Arrays:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise ImportError("Parquet files need pyarrow: pip install 'surefoot[parquet]'.") from None
+
+    try:
+        table = pq.read_table(path)
+    except pa.ArrowException as error:
+        raise ValueError(f"{path} is not a parquet file: {str(error).splitlines()[0].rstrip('.')}.") from None
+
+    def column(name: str) -> Tensor:
+        values = table.column(name).combine_chunks()
+        if values.null_count:
+            raise ValueError(f"{path}: {name!r} has {values.null_count} missing values.")
+        if (
+            pa.types.is_list(values.type)
+            or pa.types.is_fixed_size_list(values.type)
+            or pa.types.is_large_list(values.type)
+        ):
+            flat = values.flatten().to_numpy(zero_copy_only=False)
+            if len(values) == 0 or len(flat) % len(values):
+                raise ValueError(f"{path}: {name!r} must hold lists of the same length.")
+            return _from_numpy(path, name, lambda: flat.reshape(len(values), -1))
+        return _from_numpy(path, name, lambda: values.to_numpy(zero_copy_only=False))
+
+    return _columns({name: partial(column, name) for name in table.column_names})
+
+
+def _columns(single: dict[str, Callable[[], Tensor]]) -> Arrays:
+    """The columns, and those that share a name up to a number at its end as one array too."""
+    groups: dict[str, dict[int, str]] = {}
+    for name in single:
+        match = re.fullmatch(r"(.*?)[_.\- ]?\[?(\d+)\]?", name)
+        if match and match[1]:
+            groups.setdefault(match[1], {})[int(match[2])] = name
+
+    def together(members: dict[int, str]) -> Tensor:
+        return torch.stack([single[members[k]]() for k in sorted(members)], dim=1)
+
+    found: dict[str, Callable[[], Tensor]] = dict(single)
+    for name, members in groups.items():
+        first = min(members)
+        if sorted(members) == list(range(first, first + len(members))) and first in (0, 1):
+            found.setdefault(name, partial(together, members))
+    return found
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+_READERS: dict[str, Callable[[Path], Arrays]] = {
+    ".npz": _from_npz,
+    ".csv": _from_csv,
+    ".safetensors": _from_safetensors,
+    ".parquet": _from_parquet,
+}

@@ -1,0 +1,61 @@
+"""The reliability diagram."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from surefoot.report.plots import svg
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from surefoot.metrics.reliability import ReliabilityBin
+
+_OVER, _UNDER = "#D55E00", "#0072B2"
+
+
+def reliability_axes(bins: "Sequence[ReliabilityBin]", ax: "Axes") -> None:
+    """Draw each bin's accuracy, with its interval, at its mean confidence, and what is missing to the diagonal.
+
+    Bars have the width and place of their bin. An empty bin stays empty; a bin of accuracy 0 has a mark at 0.
+    """
+    held = [each for each in bins if each.count]
+    ax.plot([0, 1], [0, 1], color="grey", linewidth=0.8, linestyle="--")
+    for each in held:
+        width = each.right - each.left
+        accuracy, confidence = each.accuracy or 0.0, each.confidence or 0.0
+        ax.bar(each.left, accuracy, width, align="edge", color="#bdbdbd", edgecolor="white", linewidth=0.5)
+        colour = _OVER if confidence > accuracy else _UNDER
+        ax.bar(each.left, confidence - accuracy, width, bottom=accuracy, align="edge", color=colour, alpha=0.35)
+    middle = [each.confidence or 0.0 for each in held]
+    accuracies = [each.accuracy or 0.0 for each in held]
+    below = [(each.accuracy or 0.0) - (each.low or 0.0) for each in held]
+    above = [(each.high or 0.0) - (each.accuracy or 0.0) for each in held]
+    ax.errorbar(middle, accuracies, yerr=[below, above], fmt="o", color="black", markersize=3, linewidth=1, capsize=2)
+    ax.set_xlim(0, 1)
+    ax.set_ylim(0, 1)
+    ax.set_xlabel("confidence")
+    ax.set_ylabel("accuracy")
+
+
+def histogram_axes(bins: "Sequence[ReliabilityBin]", ax: "Axes") -> None:
+    """Draw each bin's share of the samples."""
+    total = sum(each.count for each in bins)
+    for each in bins:
+        if each.count:
+            ax.bar(each.left, each.count / total, each.right - each.left, align="edge", color="#636363")
+    ax.set_xlim(0, 1)
+    ax.set_xlabel("confidence")
+    ax.set_ylabel("share of samples")
+
+
+def reliability_figure(bins: "Sequence[ReliabilityBin]", *, title: str) -> str:
+    """The diagram with the histogram beside it, as SVG. Orange is missing accuracy, blue missing confidence."""
+
+    def draw(figure: "Figure") -> None:
+        left, right = figure.subplots(1, 2, width_ratios=[3, 2])
+        reliability_axes(bins, left)
+        histogram_axes(bins, right)
+        figure.suptitle(title, fontsize=9)
+
+    return svg(draw, size=(7, 3.8), name="reliability")
