@@ -12,7 +12,25 @@ from surefoot.posthoc import POSTHOC
 from surefoot.predictions import Predictions
 
 DATA = Path(os.environ.get("SUREFOOT_DATA") or Path(__file__).parents[3] / "shared" / "data")
-KEYS = ["accuracy", "nll", "brier", "ece", "ada_ece", "classwise_ece", "mce", "rms_ce", "sm_ece", "kce", "mmce", "auroc_ovr", "auroc_correct", "aurc", "oe", "ue", "mean_confidence"]
+KEYS = (
+    "accuracy",
+    "nll",
+    "brier",
+    "ece",
+    "ada_ece",
+    "classwise_ece",
+    "mce",
+    "rms_ce",
+    "sm_ece",
+    "kce",
+    "mmce",
+    "auroc_ovr",
+    "auroc_correct",
+    "aurc",
+    "oe",
+    "ue",
+    "mean_confidence",
+)
 
 
 @pytest.fixture
@@ -53,7 +71,7 @@ def test_evaluate_for_people(files: Path, capsys: pytest.CaptureFixture[str]) ->
     pytest.importorskip("matplotlib")
     assert main(["evaluate", "test.npz", "--foreign", "val.npz", "--diagram", "diagram.svg"]) == 0
     shown = capsys.readouterr()
-    assert "on the whole overconfident" in shown.out.replace("\n", " ")
+    assert "on the whole overconfident" in " ".join(shown.out.split())
     assert "auroc_ood" in shown.out
     assert Path("diagram.svg").read_text().startswith("<svg")
 
@@ -104,7 +122,7 @@ def test_calibrate_with_every_method(files: Path, capsys: pytest.CaptureFixture[
 
 
 def test_calibrate_goes_on_where_one_method_has_no_optimum(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    logits = np.array([[1.0, 0.0], [0.0, 1.0]] * 20)
+    logits = np.array([[2.0, 0.0], [0.0, 2.0]] * 20)
     np.savez("right.npz", logits=logits, labels=np.array([0, 1] * 20))
     assert main(["calibrate", "right.npz", "right.npz", "--method", "temperature", "isotonic", "--json"]) == 0
     found = told(capsys)["methods"]

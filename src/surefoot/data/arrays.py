@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 import numpy as np
 import torch
@@ -28,14 +29,9 @@ def read_arrays(path: Path) -> Arrays:
 
 
 def _from_npz(path: Path) -> Arrays:
-    from zipfile import BadZipFile
-
-    try:
-        file = np.load(path, allow_pickle=False)
-    except (BadZipFile, ValueError, OSError, EOFError) as error:
-        raise ValueError(f"{path} is not an npz file: {error}.") from None
-    if not isinstance(file, np.lib.npyio.NpzFile):
-        raise ValueError(f"{path} is not an npz file: it holds a single array without a name.")
+    if not is_zipfile(path):
+        raise ValueError(f"{path} is not an npz file.")
+    file = np.load(path, allow_pickle=False)
     return {name: partial(_from_numpy, path, name, partial(file.__getitem__, name)) for name in file.files}
 
 
@@ -52,7 +48,8 @@ def _from_numpy(path: Path, name: str, read: Callable[[], Any]) -> Tensor:
         array = array.astype(np.int64)
     if array.dtype == np.longdouble:
         array = array.astype(np.float64)
-    return torch.from_numpy(np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False)))
+    native = array.dtype.newbyteorder("=")
+    return torch.from_numpy(np.require(array, dtype=native, requirements=["C", "W"]))
 
 
 def _from_safetensors(path: Path) -> Arrays:
