@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test check lint types setup setup-dev bench clean
+.PHONY: help demo test check lint types setup setup-dev bench bench-metrics clean
 
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,6 +28,16 @@ types: setup-dev
 bench: setup-dev  ## run the benchmarks, write results/benchmarks
 	$(BIN)/python benchmarks/observing.py
 
+bench-metrics: .venv-peers/is-set-up  ## the one against other tools, in a venv of their own
+	.venv-peers/bin/python benchmarks/metrics.py
+
+# torch-uncertainty's own requirements would replace torch and bring a torchvision that does not match it
+.venv-peers/is-set-up: pyproject.toml constraints.txt benchmarks/peers.txt
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/pip install --quiet --constraint constraints.txt --editable '.[peers]' --requirement benchmarks/peers.txt
+	.venv-peers/bin/pip install --quiet --no-deps torch-uncertainty==0.13.0 lightning==2.6.6 einops==0.8.2
+	@touch $@
+
 setup: .venv/demo-is-set-up  ## make .venv and install surefoot with its report
 
 setup-dev: .venv/dev-is-set-up  ## the same with the tools for development
@@ -44,4 +54,4 @@ setup-dev: .venv/dev-is-set-up  ## the same with the tools for development
 	@touch $@ .venv/demo-is-set-up
 
 clean:  ## remove .venv, caches and runs
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis runs dist
+	rm -rf .venv .venv-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis runs dist

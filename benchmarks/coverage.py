@@ -5,18 +5,17 @@ calibrated; overconfident (true probabilities are the softmax of flattened logit
 underconfident from bin to bin). The population's values come from the true probabilities of 2,000,000 samples, not from
 labels; those of areas under curves from labels. Beside them the percentile bootstrap of the ECE, which most tools use.
 
-Usage: python benchmarks/coverage.py [--samples 400] [--out results/benchmarks/coverage.md]
+Usage: python benchmarks/coverage.py [--samples 400]; benchmarks/metrics.py puts the same into its results.
 """
 
 import argparse
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from surefoot.files import write_atomically
 from surefoot.metrics import METRICS
 from surefoot.metrics.bins import BinSums, equal_mass, equal_width
 from surefoot.metrics.ece import mean_absolute_gap, mean_square_gap, over_confidence, under_confidence
@@ -151,12 +150,8 @@ def coverage(
     return {name: count / samples for name, count in held.items()}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--samples", type=int, default=400)
-    parser.add_argument("--out", type=Path, default=Path("results/benchmarks/coverage.md"))
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
+def coverage_table(samples: int) -> Table:
+    """Every world and sample size."""
     columns: list[str] = []
     found: list[dict[str, float]] = []
     for kind, ece in (
@@ -169,12 +164,12 @@ def main() -> None:
         world, truth = world_with(kind, ece)
         for n in (500, 10_000):
             columns.append(f"{kind} {ece:g}, n = {n:,}")
-            say = lambda done, column=columns[-1]: print(f"\r{column}: {done + 1}", end="", flush=True)  # noqa: E731
-            found.append(coverage(world, truth, n=n, samples=arguments.samples, progress=say))
-            print({name: value for name, value in found[-1].items() if value < 0.93})
-    table = Table(
+            found.append(coverage(world, truth, n=n, samples=samples, progress=lambda done: None))
+            low = {name: value for name, value in found[-1].items() if value < 0.93}
+            print(f"{columns[-1]}: below 0.93: {low}", file=sys.stderr)
+    return Table(
         name="coverage",
-        title=f"How often 95 % intervals hold the population's value ({arguments.samples} samples each)",
+        title=f"How often 95 % intervals hold the population's value ({samples} samples each)",
         columns=("metric", *columns),
         rows=tuple(
             (
@@ -184,14 +179,19 @@ def main() -> None:
             for name in [*NAMES, "bootstrap"]
         ),
         notes=(
-            f"`python benchmarks/coverage.py --samples {arguments.samples}`, seeds 1000 to {999 + arguments.samples}, "
+            f"`python benchmarks/coverage.py --samples {samples}`, seeds 1000 to {999 + samples}, "
             f"commit {commit()}, {', '.join(f'{k} {v}' for k, v in versions().items())}, {hardware()['processor']}.",
             "Columns: kind of world, its true ECE in 15 bins, sample size. Three classes.",
         ),
     )
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(arguments.out, table.markdown().encode())
-    print(table.markdown())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--samples", type=int, default=400)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    print(coverage_table(arguments.samples).markdown())
 
 
 if __name__ == "__main__":
