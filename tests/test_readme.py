@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 def test_the_readmes_python_runs(capsys) -> None:  # type: ignore[no-untyped-def]
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     names: dict[str, object] = {}
     for block in blocks:
         exec(block, names)
@@ -21,7 +21,7 @@ def test_the_readmes_python_runs(capsys) -> None:  # type: ignore[no-untyped-def
 
 def test_the_readmes_commands_exist() -> None:
     verbs = set(re.findall(r"^surefoot (\w+) .*#", (ROOT / "README.md").read_text(), flags=re.MULTILINE))
-    assert verbs == {"train", "study", "report", "list", "doctor"}
+    assert verbs == {"evaluate", "calibrate", "apply", "train", "study", "report", "list", "doctor"}
 
 
 def test_the_example_spec_names_every_key() -> None:
