@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from surefoot.curvature.matrix import CurvatureMatrix, Loss, Product, check_twice_differentiable, first_not_finite
+from surefoot.curvature.matrix import CurvatureMatrix, Linearised, Loss, check_twice_differentiable, first_not_finite
 
 
 class GGN(CurvatureMatrix):
@@ -18,7 +18,7 @@ class GGN(CurvatureMatrix):
     H on the logits alone, then J^T.
     """
 
-    def _product(self, model: nn.Module, loss: Loss, inputs: Any, labels: Tensor) -> Product:
+    def _linearised(self, model: nn.Module, loss: Loss, inputs: Any, labels: Tensor) -> Linearised:
         logits: Tensor = model(inputs)  # [N, K]
         cotangent = torch.zeros_like(logits, requires_grad=True)
         pulled = torch.autograd.grad(  # J^T u, kept as a function of u
@@ -45,4 +45,7 @@ class GGN(CurvatureMatrix):
                 logits, self.params, curved, retain_graph=True, materialize_grads=True, is_grads_batched=batched
             )
 
-        return product
+        def gradient() -> Sequence[Tensor]:
+            return torch.autograd.grad(logits, self.params, slope.detach(), retain_graph=True, materialize_grads=True)
+
+        return Linearised(product, gradient)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from surefoot.curvature.matrix import CurvatureMatrix, Loss, Product, check_twice_differentiable, first_not_finite
+from surefoot.curvature.matrix import CurvatureMatrix, Linearised, Loss, check_twice_differentiable, first_not_finite
 
 
 class Hessian(CurvatureMatrix):
@@ -16,7 +16,7 @@ class Hessian(CurvatureMatrix):
     Gauss-Newton matrix it sees how the network itself bends, and can have negative eigenvalues.
     """
 
-    def _product(self, model: nn.Module, loss: Loss, inputs: Any, labels: Tensor) -> Product:
+    def _linearised(self, model: nn.Module, loss: Loss, inputs: Any, labels: Tensor) -> Linearised:
         mean = loss(model(inputs), labels).mean()
         if not mean.is_meta and not bool(mean.isfinite()):
             raise FloatingPointError(f"The loss is not finite, first in {first_not_finite(model, inputs)}.")
@@ -36,4 +36,4 @@ class Hessian(CurvatureMatrix):
                 is_grads_batched=batched,
             )
 
-        return product
+        return Linearised(product, lambda: [part.detach() for part in slope])

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
@@ -14,8 +15,15 @@ from surefoot.mode import evaluating
 from surefoot.params import flat, unflat
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # logits [N, K], labels -> one value per sample [N]
-Product = Callable[[Sequence[Tensor], bool], Sequence[Tensor]]  # directions, each with a leading R if batched
 _PROBED = 8  # samples looked at twice, to find models that are random in eval mode
+
+
+@dataclass(frozen=True, eq=False)
+class Linearised:
+    """The model and its loss around the present weights, on some samples."""
+
+    product: Callable[[Sequence[Tensor], bool], Sequence[Tensor]]  # directions, each with a leading R if batched
+    gradient: Callable[[], Sequence[Tensor]]
 
 
 class CurvatureMatrix(ABC):
@@ -61,8 +69,8 @@ class CurvatureMatrix(ABC):
         return matrix
 
     @abstractmethod
-    def _product(self, model: nn.Module, loss: Loss, inputs: Any, labels: Tensor) -> Product:
-        """Look at the model once; products with the matrix of the mean loss on these samples."""
+    def _linearised(self, model: nn.Module, loss: Loss, inputs: Any, labels: Tensor) -> Linearised:
+        """Look at the model once: products with the matrix of the mean loss on these samples, and its gradient."""
 
     def _linearise(
         self, model: nn.Module, loss: Loss, chunks: Sequence[tuple[Any, Tensor]], only: Callable[[str], bool]
@@ -76,7 +84,7 @@ class CurvatureMatrix(ABC):
         self.params = [p for _, p in named]
         with _looking(model):
             _check_repeatable(model, chunks[0][0])
-            self._parts = [(len(labels), self._product(model, loss, inputs, labels)) for inputs, labels in chunks]
+            self._parts = [(len(labels), self._linearised(model, loss, x, labels)) for x, labels in chunks]
         number = torch.tensor(float(sum(count for count, _ in self._parts)), dtype=torch.float64)
         if _several_processes():
             number = number.to(self.params[0].device)
@@ -96,26 +104,33 @@ class CurvatureMatrix(ABC):
             directions = [torch.stack(parts) for parts in zip(*rows, strict=True)]
         else:
             directions = unflat(vectors, self.params)
-        total: Tensor | None = None
-        for count, product in self._parts:
+        images = []
+        for count, part in self._parts:
             with _named_errors():
-                parts = product(directions, batched)
+                parts = part.product(directions, batched)
             if batched:  # the zeros of unused parameters come without the leading dimension
                 whole = [p.expand(len(vectors), *w.shape) for p, w in zip(parts, self.params, strict=True)]
                 image = torch.cat([part.reshape(len(vectors), -1) for part in whole], dim=1)
             else:
                 image = flat(parts)
-            image = image * (count / self.num_samples)
-            total = image if total is None else total + image
-        assert total is not None
-        if _several_processes():
-            dist.all_reduce(total)
-        return total  # like `vectors`
+            images.append(image * (count / self.num_samples))
+        return _summed(images)  # like `vectors`
+
+    def gradient(self) -> Tensor:
+        """The gradient of the mean loss, [P], in the same order."""
+        return _summed([flat(part.gradient()) * (count / self.num_samples) for count, part in self._parts])
 
     def dense(self) -> Tensor:
         """The whole matrix [P, P], for small models."""
         eye = torch.eye(self.size, dtype=self.params[0].dtype, device=self.params[0].device)
         return torch.stack([self @ row for row in eye])
+
+
+def _summed(parts: Sequence[Tensor]) -> Tensor:
+    total = torch.stack(list(parts)).sum(dim=0) if len(parts) > 1 else parts[0].contiguous()
+    if _several_processes():
+        dist.all_reduce(total)
+    return total
 
 
 def subset(inputs: Tensor, labels: Tensor, *, num_samples: int, seed: int = 0) -> tuple[Tensor, Tensor]:
