@@ -81,3 +81,18 @@ def test_blocks_hold_the_same_samples_in_order() -> None:
     torch.testing.assert_close(torch.cat([block.probabilities for block in blocks]), exact)
     torch.testing.assert_close(p.confidence, exact.amax(dim=1), rtol=1e-14, atol=0)
     assert torch.equal(p.predicted, p.logits.argmax(dim=1))
+
+
+def test_half_precision_probabilities_lose_nothing_more() -> None:
+    half = torch.tensor([[1.0, 2e-5, 0.0]], dtype=torch.float16)
+    p = Predictions.from_probabilities(half, torch.tensor([0]))
+    torch.testing.assert_close(p.logits[0, 1].exp(), half[0, 1].double())
+
+
+def test_logits_with_a_graph_and_unusual_labels() -> None:
+    logits = torch.randn(5, 3, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    p = Predictions(logits, torch.zeros(5, dtype=torch.uint16))
+    assert not p.confidence.requires_grad
+    assert p.correct.dtype == torch.bool
+    with pytest.raises(ValueError, match="floating point"):
+        Predictions(torch.zeros(2, 3).to(torch.float8_e5m2), torch.zeros(2, dtype=torch.long))

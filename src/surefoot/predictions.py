@@ -34,6 +34,9 @@ class Predictions:
                 f"`labels` must be integers of shape [{logits.shape[0]}], "
                 f"got {labels.dtype} of shape {list(labels.shape)}."
             )
+        if labels.dtype in (torch.uint16, torch.uint32, torch.uint64):  # these have no minimum and maximum
+            object.__setattr__(self, "labels", labels.long())
+            labels = self.labels
         if logits.device != labels.device:
             raise ValueError(f"`labels` must be on {logits.device} like the logits, got {labels.device}.")
         if not logits.is_meta:  # the meta device has shapes but no values
@@ -44,7 +47,7 @@ class Predictions:
     def from_probabilities(cls, probabilities: Tensor, labels: Tensor) -> "Predictions":
         """Predictions from rows of probabilities, which are kept as given: not clipped, not rescaled.
 
-        The logits are their logarithms, with a probability of 0 taken as the dtype's smallest normal number: margins
+        The logits are their logarithms in float64, with a probability of 0 taken as the smallest normal number: margins
         and post-hoc maps need finite logits, while every metric reads the probabilities themselves.
 
         >>> p = Predictions.from_probabilities(torch.tensor([[0.8, 0.2]], dtype=torch.float64), torch.tensor([0]))
@@ -55,8 +58,7 @@ class Predictions:
         if not probabilities.is_meta:
             check_finite(probabilities, name="probabilities")
             check_probabilities(probabilities)
-        floor = torch.finfo(probabilities.dtype).tiny
-        logits = probabilities.clamp(min=floor).log()
+        logits = probabilities.double().clamp(min=torch.finfo(torch.float64).tiny).log()
         return cls(logits, labels, given_probabilities=probabilities)
 
     @property
@@ -99,15 +101,16 @@ class Predictions:
     @cached_property
     def _top(self) -> tuple[Tensor, Tensor]:
         if self.given_probabilities is not None:
-            top = self.given_probabilities.max(dim=1)
+            top = self.given_probabilities.detach().max(dim=1)
             return top.values.double(), top.indices
         confidence = torch.empty(self.num_samples, dtype=torch.float64, device=self.logits.device)
         predicted = torch.empty(self.num_samples, dtype=torch.int64, device=self.logits.device)
         start = 0
         for block in self.blocks():
             stop = start + block.num_samples
-            top = block.logits.max(dim=1)
-            below = block.logits.detach().to(torch.float64, copy=True).sub_(top.values[:, None]).exp_()
+            values = block.logits.detach()
+            top = values.max(dim=1)
+            below = values.to(torch.float64, copy=True).sub_(top.values[:, None]).exp_()
             torch.sum(below, dim=1, out=confidence[start:stop])  # 1 / sum_k exp(z_k - max z)
             predicted[start:stop] = top.indices
             start = stop
@@ -160,7 +163,7 @@ def check_probabilities(probabilities: Tensor) -> None:
     """Raise ValueError unless every row lies in [0, 1] and sums to one."""
     low, high = (float(bound) for bound in probabilities.aminmax())
     if low < 0 or high > 1:
-        raise ValueError(f"`probabilities` must lie in [0, 1], got values from {low:.6g} to {high:.6g}.")
+        raise ValueError(f"`probabilities` must lie in [0, 1], got values from {low:.9g} to {high:.9g}.")
     off = (probabilities.sum(dim=1, dtype=torch.float64) - 1).abs()
     bad = off > _SUM_TOLERANCE
     if bool(bad.any()):
@@ -172,7 +175,7 @@ def check_probabilities(probabilities: Tensor) -> None:
 
 
 def _check_shape(name: str, values: Tensor) -> None:
-    if values.ndim != 2 or not values.is_floating_point():
+    if values.ndim != 2 or not values.is_floating_point() or values.dtype.itemsize == 1:
         raise ValueError(
             f"`{name}` must be floating point of shape [N, K], got {values.dtype} of shape {list(values.shape)}."
         )

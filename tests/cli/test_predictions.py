@@ -146,7 +146,7 @@ def test_calibrate_goes_on_where_one_method_has_no_optimum(files: Path, capsys: 
         (["evaluate", "disguised.npz"], "name them with --probs"),
         (["evaluate", "test.npz", "--probs", "logits"], "`probabilities` must lie in [0, 1]"),
         (["evaluate", "test.npz", "--bins", "0"], "`--bins` must be at least 1, got 0."),
-        (["evaluate", "test.npz", "--level", "95"], "`level` must lie between 0 and 1, got 95"),
+        (["evaluate", "test.npz", "--level", "95"], "`level` must lie between 0 and 0.999, got 95"),
         (["evaluate", "test.npz", "--foreign", "absent.npz"], "There is no file absent.npz."),
         (["calibrate", "val.npz", "wide.npz"], "wide.npz must have 3 classes like val.npz, got 4."),
         (["calibrate", "val.npz", "test.npz", "--method", "temprature"], "Did you mean 'temperature'?"),

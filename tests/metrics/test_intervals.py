@@ -78,7 +78,7 @@ def test_wilson_by_hand() -> None:
 
 def test_bad_requests_are_refused() -> None:
     p = Predictions(*slow.random_case(0))
-    with pytest.raises(ValueError, match="`level` must lie between 0 and 1, got 95"):
+    with pytest.raises(ValueError, match=r"`level` must lie between 0 and 0\.999, got 95"):
         interval("ece", p, level=95)
     with pytest.raises(ValueError, match="`num_replicates` must be at least 100"):
         interval("ece", p, num_replicates=1)
@@ -95,3 +95,61 @@ def test_reliability_by_hand() -> None:
     assert 0.1 < top.low < 0.3
     empty = reliability(Predictions(logits, torch.tensor([0, 1, 0])), num_bins=3)[0]
     assert (empty.count, empty.confidence, empty.accuracy, empty.low, empty.high) == (0, None, None, None, None)
+
+
+def certain(confidence: torch.Tensor, right: torch.Tensor) -> Predictions:
+    return Predictions.from_probabilities(torch.stack([confidence, 1 - confidence], dim=1), 1 - right.long())
+
+
+@pytest.mark.parametrize("name", ["ece", "ada_ece", "rms_ce", "sm_ece", "kce", "classwise_ece"])
+def test_few_errors_prove_little(name: str) -> None:
+    """Calibrated confidences near 1: most samples show no error at all, and 0 must not be ruled out."""
+    held = 0
+    for seed in range(60):
+        generator = torch.Generator().manual_seed(seed)
+        confidence = 1 - 10 ** (-2 - 2 * torch.rand(500, generator=generator, dtype=torch.float64))
+        right = torch.rand(500, generator=generator, dtype=torch.float64) < confidence
+        held += interval(name, certain(confidence, right)).low < 1e-12
+    assert held >= 54
+    sure = interval(name, certain(torch.ones(200, dtype=torch.float64), torch.ones(200)))
+    assert sure.high > (0.005 if name != "classwise_ece" else -1)  # none wrong in 200 is no proof
+
+
+def test_many_classes_and_few_samples() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = 2 * torch.randn(400, 50, generator=generator, dtype=torch.float64)
+    p = Predictions(logits, torch.multinomial(logits.softmax(dim=1), 1, generator=generator)[:, 0])
+    assert interval("classwise_ece", p).low < 1e-12
+    blind = Predictions(torch.randn(200, 100, generator=generator), torch.randint(100, (200,), generator=generator))
+    found = interval("auroc_ovr", blind)
+    assert found.low < 0.5 < found.high
+
+
+def test_a_gap_of_exactly_zero_is_not_certain() -> None:
+    confidence = torch.full((2000,), 0.9995, dtype=torch.float64)
+    assert interval("ece", certain(confidence, torch.arange(2000) > 0)).high > 0.0005
+
+
+def test_the_aurc_of_tied_confidences_has_the_right_spread() -> None:
+    generator = torch.Generator().manual_seed(0)
+    values, widths = [], []
+    for _ in range(200):
+        confidence = (torch.randint(5, 10, (500,), generator=generator).double() + 0.5) / 10
+        p = certain(confidence, torch.rand(500, generator=generator, dtype=torch.float64) < confidence)
+        found = interval("aurc", p)
+        values.append(found.value)
+        widths.append((math.log(found.high) - math.log(found.low)) / (2 * 1.96) * found.value)
+    assert sum(widths) / 200 == pytest.approx(torch.tensor(values).std().item(), rel=0.15)
+
+
+def test_areas_of_scores_that_do_not_vary() -> None:
+    constant = interval("auroc_correct", Predictions(torch.zeros(100, 2), torch.arange(100) % 2))
+    assert constant.low < 0.5 < constant.high < 1
+    wrong = interval("auroc_correct", certain(torch.tensor([0.6] * 50 + [0.9] * 50).double(), torch.arange(100) < 50))
+    assert wrong.value == wrong.low == 0
+    assert 0 < wrong.high < 0.2
+
+
+def test_high_levels_get_enough_draws() -> None:
+    p = Predictions(*slow.random_case(3, n=400))
+    assert interval("ece", p, level=0.999).high > interval("ece", p, level=0.99).high

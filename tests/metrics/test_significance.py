@@ -51,3 +51,15 @@ def test_bad_requests_are_refused() -> None:
         ece_test(p, num_draws=0)
     with pytest.raises(ValueError, match="at least 2 blocks of 60 samples, got 60"):
         skce_test(p, method="block", block_size=60)
+
+
+def test_ties_are_as_large_as_themselves() -> None:
+    """One confidence for all: the p-value is that of a binomial count."""
+    top = torch.full((200,), 0.75, dtype=torch.float64)
+    probabilities = torch.stack([top, 1 - top], dim=1)
+    for wrong in (50, 53):
+        p = Predictions.from_probabilities(probabilities, (torch.arange(200) < wrong).long())
+        counts = torch.distributions.Binomial(200, torch.tensor(0.25, dtype=torch.float64))
+        at = torch.arange(201, dtype=torch.float64)
+        exact = counts.log_prob(at).exp()[(at - 50).abs() >= abs(wrong - 50)].sum().item()
+        assert ece_test(p).p_value == pytest.approx(exact, abs=0.05)

@@ -133,10 +133,10 @@ def _table(found: "Evaluation", metrics: "Mapping[str, Interval]", path: Path) -
 
 
 def _verdict(found: "Evaluation") -> str:
-    p = found.test.p_value
+    p = found.significance.p_value
     confidence, accuracy = (found.metrics[name].value for name in ("mean_confidence", "accuracy"))
     size = f"mean confidence {confidence:.4f}, accuracy {accuracy:.4f}"
-    about = f"p = {p:.3g}, {found.test.method}; {size}"
+    about = f"p = {p:.3g}, {found.significance.method}; {size}"
     if p > 1 - found.level:
         return f"The ECE is no larger than that of a calibrated classifier may well be ({about})."
     kind = "overconfident" if confidence > accuracy else "underconfident"

@@ -105,9 +105,8 @@ def classwise_sums(
         row, label = (probabilities > 1 / num_bins).nonzero(as_tuple=True)
         above = probabilities[row, label]
         place = (of[row] * num_classes + label) * num_bins + equal_width(above, num_bins=num_bins)
-        count += torch.bincount(place, minlength=len(count))
-        score += torch.bincount(place, weights=above, minlength=len(count))
-        hit += torch.bincount(place, weights=(block.labels[row] == label).double(), minlength=len(count))
+        for sums, weights in ((count, torch.ones_like(above)), (score, above), (hit, block.labels[row] == label)):
+            sums.index_add_(0, place, weights.double())
     count, score, hit = (part.view(shape) for part in (count, score, hit))
     labels = torch.bincount(group * num_classes + predictions.labels, minlength=num_groups * num_classes)
     count[..., 0] += torch.bincount(group, minlength=num_groups)[:, None] - count.sum(dim=-1)

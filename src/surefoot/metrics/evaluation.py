@@ -45,7 +45,7 @@ class Evaluation:
     level: float
     num_bins: int
     metrics: dict[str, Interval]
-    test: Significance
+    significance: Significance  # of the ECE
     parts: BrierParts
     diagram: tuple[ReliabilityBin, ...]
 
@@ -57,8 +57,8 @@ class Evaluation:
             "level": self.level,
             "num_bins": self.num_bins,
             **{name: interval_record(found) for name, found in self.metrics.items()},
-            "ece_p_value": self.test.p_value,
-            "ece_p_value_method": self.test.method,
+            "ece_p_value": self.significance.p_value,
+            "ece_p_value_method": self.significance.method,
             "brier_parts": {name: float(part) for name, part in vars(self.parts).items()},
             "reliability": [asdict(each) for each in self.diagram],
         }

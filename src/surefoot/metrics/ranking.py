@@ -1,5 +1,6 @@
 """How well scores rank samples: areas under ROC and risk-coverage curves, tied scores at their mean over orders."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -71,8 +72,11 @@ def separation(scores: Tensor, positive: Tensor) -> Separation:
         share.append(((upto[:-1] + upto[1:]).double() / (2 * number))[group])  # below, and half of the tied ones
     area = share[0][above].mean()
     number = len(scores)
+    grow = [math.sqrt(count / max(1, count - 1)) for count in (num_positive, num_negative)]  # few vary less by chance
     adds = torch.where(
-        above, (share[0] - area) * (number / num_positive), (1 - share[1] - area) * (number / num_negative)
+        above,
+        (share[0] - area) * (grow[0] * number / num_positive),
+        (1 - share[1] - area) * (grow[1] * number / num_negative),
     )
     return Separation(area, torch.empty_like(adds).scatter_(0, order, adds), num_positive, num_negative)
 
@@ -101,12 +105,14 @@ def class_separations(predictions: Predictions) -> list[Separation]:
 
 def aurc_influence(predictions: Predictions) -> Tensor:
     """What each sample adds to the variation of the AURC around its mean, mean 0."""
-    risk, order, error = _risks(predictions)
-    number = len(risk)
-    rank = torch.arange(1, number + 1, dtype=torch.float64, device=risk.device)
-    # a sample changes every risk from its own place on, by (error - risk) / rank
-    later, later_risk = (values.flip(0).cumsum(0).flip(0) for values in (1 / rank, risk / rank))
-    adds = risk + error * later - later_risk
+    risk, order, group, size = _risks(predictions)
+    rank = torch.arange(1, len(risk) + 1, dtype=torch.float64, device=risk.device)
+    # a sample changes every risk from its own place on, by (error - risk) / rank; tied ones take all places in turn
+    later = (1 / rank).flip(0).cumsum(0).flip(0)
+    later_risk = (risk / rank).flip(0).cumsum(0).flip(0)
+    risk, later, later_risk = (torch.bincount(group, weights=x) / size for x in (risk, later, later_risk))
+    wrong = (~predictions.correct[order]).double()
+    adds = (risk - later_risk)[group] + wrong * later[group]
     adds = adds - adds.mean()
     return torch.empty_like(adds).scatter_(0, order, adds)
 
@@ -118,10 +124,10 @@ def _tied(ordered: Tensor) -> tuple[Tensor, Tensor]:
     return group, torch.bincount(group)
 
 
-def _risks(predictions: Predictions) -> tuple[Tensor, Tensor, Tensor]:
+def _risks(predictions: Predictions) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     ordered, order = predictions.confidence.sort(descending=True)
     group, size = _tied(ordered)
     wrong = (~predictions.correct[order]).double()
     error = (torch.bincount(group, weights=wrong) / size)[group]
     rank = torch.arange(1, len(error) + 1, dtype=torch.float64, device=error.device)
-    return error.cumsum(0) / rank, order, error
+    return error.cumsum(0) / rank, order, group, size

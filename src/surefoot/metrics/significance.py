@@ -104,7 +104,7 @@ def skce_test(
 
 
 def _significance(observed: Tensor, drawn: Tensor, method: str) -> Significance:
-    as_large = int((drawn >= observed).sum())
+    as_large = int((drawn >= observed - 1e-9 * observed.abs()).sum())  # equal but for rounding is as large
     return Significance(float(observed), (1 + as_large) / (1 + len(drawn)), method)
 
 

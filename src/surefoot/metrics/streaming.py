@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
-from surefoot.metrics.bins import BinSums, classwise_sums, top_label_sums
+from surefoot.metrics.bins import BinSums, check_num_bins, classwise_sums, top_label_sums
 from surefoot.metrics.ece import FROM_SUMS, mean_absolute_gap
 from surefoot.metrics.scores import brier_values, entropy_values, nll_values
 from surefoot.predictions import Predictions
@@ -42,6 +42,7 @@ class StreamingMetrics:
         metrics: Iterable[str] = STREAMING,
         device: torch.device | str = "cpu",
     ) -> None:
+        check_num_bins(num_bins)
         self.num_classes, self.num_bins = num_classes, num_bins
         self.metrics = tuple(metrics)
         for name in self.metrics:

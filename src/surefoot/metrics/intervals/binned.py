@@ -6,8 +6,8 @@ noise, is off twice. Here samples are drawn in worlds where all gaps are shrunk 
 deviations, or grown, and those worlds are kept in which the estimate is no surprise.
 """
 
-import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -23,6 +23,20 @@ _NUM_GROUPS = 200
 _FARTHEST = -20.0  # deviations beyond what was observed
 
 Functional = Callable[[Tensor], Tensor]  # of gaps [..., J]
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """How gaps [J] vary from sample to sample: draws of unit deviation, and two deviations to scale them with.
+
+    The one that shows in the sample is no good where few errors were seen: none in 500 does not prove that there are
+    none. So it is at least that of a share with two hits and two misses more; and for worlds that are nearly
+    calibrated, at least what calibration implies.
+    """
+
+    draws: Tensor  # [R, J]
+    error: Tensor  # [J]
+    if_calibrated: Tensor  # [J], at least `error`
 
 
 def ece_interval(predictions: Predictions, options: Options) -> Interval:
@@ -79,42 +93,48 @@ def classwise_ece_interval(predictions: Predictions, options: Options) -> Interv
     return _classwise(predictions, options, lambda sums: lambda gap: gap.abs().sum(dim=-1) / num_classes)
 
 
-def reliability_interval(predictions: Predictions, options: Options) -> Interval:
-    """Of the Brier score's reliability."""
-
-    def functional(sums: BinSums) -> Functional:
-        weight = sums.weight.flatten()
-        return lambda gap: torch.where(weight > 0, gap.square() / weight, 0.0).sum(dim=-1)
-
-    return _classwise(predictions, options, functional)
-
-
 def shrink(gap: Tensor, error: Tensor, by: float) -> Tensor:
     """Gaps moved `by` deviations towards 0, and not beyond; away from it if `by` is negative."""
-    return gap.sign() * (gap.abs() - by * error).clamp(min=0)
+    return torch.where(gap < 0, -1.0, 1.0) * (gap.abs() - by * error).clamp(min=0)
 
 
 def noisy_gaps_interval(
-    functional: Functional, gap: Tensor, noise: Tensor, *, error: Tensor, options: Options, towards: int = 0
+    functional: Functional, gap: Tensor, noise: Noise, *, options: Options, towards: int = 0
 ) -> tuple[float, float]:
-    """Limits of a functional of gaps [J] from draws of their noise [R, J] with deviations `error` [J].
+    """Limits of a functional of gaps [J] from draws of their noise.
 
     Worse worlds have larger gaps; or, for an error that counts gaps of one sign, gaps shifted `towards` that sign.
     """
-    used = error > 0
-    most = float((gap.abs()[used] / error[used]).amax()) if bool(used.any()) else 0.0
 
-    def world(x: float) -> Tensor:
-        return gap - towards * x * error if towards and x < 0 else shrink(gap, error, x)
+    def limits(error: Tensor) -> tuple[float, float]:
+        used = error > 0
+        most = float((gap.abs()[used] / error[used]).amax()) if bool(used.any()) else 0.0
+        draws = error * noise.draws
 
-    return invert(
-        lambda x: float(functional(world(x))),
-        lambda x: functional(world(x) + noise),
-        float(functional(gap)) * (1 - 1e-12),  # rounding must not make a noiseless estimate a surprise
-        calibrated=most,
-        farthest=_FARTHEST,
-        options=options,
-    )
+        def world(x: float) -> Tensor:
+            return gap - towards * x * error if towards and x < 0 else shrink(gap, error, x)
+
+        return invert(
+            lambda x: float(functional(world(x))),
+            lambda x: functional(world(x) + draws),
+            float(functional(gap)) * (1 - 1e-12),  # rounding must not make a noiseless estimate a surprise
+            calibrated=most,
+            farthest=_FARTHEST,
+            options=options,
+        )
+
+    return limits(noise.if_calibrated)[0], limits(noise.error)[1]
+
+
+def residual_variances(predictions: Predictions, bins: Tensor, *, num_bins: int) -> tuple[Tensor, Tensor]:
+    """Variance of confidence - correctness [N] of each sample: as it shows in its bin, and as calibration implies."""
+    sums = BinSums.of(predictions.confidence, predictions.correct, bins, num_bins=num_bins)
+    residual = predictions.confidence - predictions.correct.double()
+    count = sums.count.clamp(min=1)
+    seen = torch.bincount(bins, weights=residual.square(), minlength=num_bins) / count - sums.mean_gap.square()
+    share = (sums.hit + 2) / (sums.count + 4)
+    shown = torch.maximum(seen, share * (1 - share))[bins]
+    return shown, torch.maximum(shown, predictions.confidence * (1 - predictions.confidence))
 
 
 def _top_label(
@@ -125,20 +145,17 @@ def _top_label(
     bins: Callable[..., Tensor] = equal_width,
     towards: int = 0,
 ) -> Interval:
-    sums = top_label_sums(predictions, num_bins=options.num_bins, bins=bins)
+    place = bins(predictions.confidence, num_bins=options.num_bins)
+    sums = BinSums.of(predictions.confidence, predictions.correct, place, num_bins=options.num_bins)
     gap = sums.gap
-    error = top_label_errors(predictions, bins(predictions.confidence, num_bins=options.num_bins), gap)
+    error, if_calibrated = (
+        torch.bincount(place, weights=variance, minlength=options.num_bins).sqrt() / predictions.num_samples
+        for variance in residual_variances(predictions, place, num_bins=options.num_bins)
+    )
     of = functional(sums)
-    noise = error * options.normals(options.num_replicates, len(gap), like=gap)
-    low, high = noisy_gaps_interval(of, gap, noise, error=error, options=options, towards=towards)
+    noise = Noise(options.normals(options.num_replicates, len(gap), like=gap), error, if_calibrated)
+    low, high = noisy_gaps_interval(of, gap, noise, options=options, towards=towards)
     return options.interval(of(gap), low, high, "inverted normal bin sums")
-
-
-def top_label_errors(predictions: Predictions, bins: Tensor, gap: Tensor) -> Tensor:
-    """Standard deviation of each bin's gap."""
-    residual = predictions.confidence - predictions.correct.double()
-    square = torch.bincount(bins, weights=residual.square(), minlength=len(gap)) / predictions.num_samples
-    return ((square - gap.square()).clamp(min=0) / predictions.num_samples).sqrt()
 
 
 def _one_sided(sums: BinSums, sign: int) -> Functional:
@@ -148,16 +165,21 @@ def _one_sided(sums: BinSums, sign: int) -> Functional:
 
 def _classwise(predictions: Predictions, options: Options, functional: Callable[[BinSums], Functional]) -> Interval:
     sums = classwise_sums(predictions, num_bins=options.num_bins)
-    gap = sums.gap.flatten()  # [K M]
-    number = min(_NUM_GROUPS, predictions.num_samples)
+    n, gap = predictions.num_samples, sums.gap.flatten()  # [K M]
+    number = min(_NUM_GROUPS, n, max(20, 2**23 // len(gap)))
     generator = torch.Generator().manual_seed(options.seed)
-    group = torch.randperm(predictions.num_samples, generator=generator).to(gap.device) % number
+    group = torch.randperm(n, generator=generator).to(gap.device) % number
     grouped = classwise_sums(predictions, num_bins=options.num_bins, group=group, num_groups=number)
     spread = grouped.gap.view(number, -1)  # [G, K M]: how independent parts of the sample differ
-    spread = (spread - spread.mean(dim=0)) * math.sqrt(number / max(1, number - 1))
-    replicates = max(100, min(options.num_replicates, 2**24 // len(gap)))
-    noise = options.normals(replicates, number, like=gap) @ spread
+    spread = spread - spread.mean(dim=0)
+    spread = spread / spread.square().sum(dim=0).sqrt().clamp(min=torch.finfo(spread.dtype).tiny)
+    replicates = max(200, min(options.num_replicates, 2**24 // len(gap)))
+    draws = options.normals(replicates, number, like=gap) @ spread  # of unit deviation, correlated as the bins are
+    count, rate = sums.count.flatten(), (sums.score / sums.count.clamp(min=1)).flatten()
+    share = (sums.hit / sums.count.clamp(min=1)).flatten()
+    shown = (count * share * (1 - share)).sqrt() / n
+    implied = (count * rate * (1 - rate)).sqrt() / n  # at least that of the probabilities themselves: sqrt is concave
     of = functional(sums)
-    error = spread.square().sum(dim=0).sqrt()
-    low, high = noisy_gaps_interval(of, gap, noise, error=error, options=options)
+    noise = Noise(draws, torch.maximum(shown, implied), torch.maximum(shown, implied))
+    low, high = noisy_gaps_interval(of, gap, noise, options=options)
     return options.interval(of(gap), low, high, "inverted normal bin sums")

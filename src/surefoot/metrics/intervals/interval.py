@@ -1,5 +1,6 @@
 """An estimate with the range that the truth lies in, and how that range was found."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -7,6 +8,9 @@ import torch
 from torch import Tensor
 
 from surefoot.predictions import Predictions
+
+_HIGHEST = 0.999
+_IN_TAIL = 5
 
 
 @dataclass(frozen=True)
@@ -33,10 +37,12 @@ class Options:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 < self.level < 1:
-            raise ValueError(f"`level` must lie between 0 and 1, got {self.level}.")
+        if not 0 < self.level <= _HIGHEST:
+            raise ValueError(f"`level` must lie between 0 and {_HIGHEST}, got {self.level}.")
         if self.num_replicates < 100:
             raise ValueError(f"`num_replicates` must be at least 100, got {self.num_replicates}.")
+        if self.num_replicates * self.tail < _IN_TAIL:  # a tail of too few draws is not at this level
+            object.__setattr__(self, "num_replicates", math.ceil(_IN_TAIL / self.tail))
 
     @property
     def tail(self) -> float:

@@ -33,7 +33,10 @@ def invert(
         return float((replicates(x) <= observed).double().mean()) >= options.tail
 
     low = truth(_last(as_large, 0.0, calibrated))
-    high = truth(_last(as_small, calibrated, farthest))
+    if as_small(calibrated):
+        high = truth(_last(as_small, calibrated, farthest))
+    else:  # smaller than noise alone would make it: an error of the noise's size may hide behind it
+        high = observed + float(replicates(calibrated).quantile(1 - options.tail))
     return low, max(low, high)
 
 

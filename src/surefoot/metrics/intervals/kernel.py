@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from surefoot.metrics.bins import equal_width
+from surefoot.metrics.intervals.binned import residual_variances
 from surefoot.metrics.intervals.interval import Interval, IntervalOf, Options, normal_quantile
 from surefoot.metrics.intervals.inversion import invert
 from surefoot.metrics.kernel_ce import kce
@@ -22,11 +24,14 @@ def kce_interval(nu: float) -> IntervalOf:
     def interval(predictions: Predictions, options: Options) -> Interval:
         value = kce(predictions, nu=nu)
         n = predictions.num_samples
-        residual = predictions.correct.double() - predictions.confidence
-        gap = spread(predictions.confidence, residual / n, cells=_CELLS)
-        square = spread(predictions.confidence, residual.square() / n, cells=_CELLS)
-        variance = (square - gap.square()).clamp(min=0) / n
-        noise = variance.sqrt() * options.normals(options.num_replicates, _CELLS + 1, like=gap)
+        confidence = predictions.confidence
+        gap = spread(confidence, (predictions.correct.double() - confidence) / n, cells=_CELLS)
+        place = equal_width(confidence, num_bins=options.num_bins)
+        shown, implied = (
+            spread(confidence, variance, cells=_CELLS) / n**2
+            for variance in residual_variances(predictions, place, num_bins=options.num_bins)
+        )
+        noise = implied.sqrt() * options.normals(options.num_replicates, _CELLS + 1, like=gap)
         at = torch.arange(_CELLS + 1, dtype=torch.float64, device=gap.device) / _CELLS
         kernel = (-(at[:, None] - at).abs() / nu).exp()
         pulled = noise @ kernel
@@ -34,7 +39,7 @@ def kce_interval(nu: float) -> IntervalOf:
             value,
             across=pulled @ gap,
             own=(pulled * noise).sum(dim=1),
-            variance=(variance @ kernel.square() @ variance).sqrt(),
+            variance=(shown @ kernel.square() @ shown).sqrt(),
             options=options,
         )
         return options.interval(value, low, high, "normal embedding")

@@ -37,11 +37,16 @@ def aurc_interval(predictions: Predictions, options: Options) -> Interval:
 
 def _area(parts: list[Separation], options: Options) -> Interval:
     value = float(torch.stack([part.area for part in parts]).mean())
-    influence: Tensor = torch.stack([part.influence for part in parts]).mean(dim=0)
-    error = standard_error(influence)
-    fewest = min(min(part.num_positive, part.num_negative) for part in parts)
-    if value >= 1 or error == 0:
-        return options.interval(value, 1 - _none_of(fewest, options), 1.0, "no wrong order seen")
+    influence = torch.zeros_like(parts[0].influence)
+    lonely = 0
+    for part in parts:
+        influence += part.influence / len(parts)
+        lonely += (part.num_positive == 1) + (part.num_negative == 1)
+    # a single sample of a kind shows nothing of how that kind varies: at most 1/4, as anything in [0, 1]
+    error = math.sqrt(standard_error(influence) ** 2 + lonely / 4 / len(parts) ** 2)
+    if value in (0, 1) or error == 0:
+        unseen = _none_of(min(min(part.num_positive, part.num_negative) for part in parts), options)
+        return options.interval(value, max(0.0, value - unseen), min(1.0, value + unseen), "no other order seen")
     reach = -normal_quantile(options.tail) * error / (value * (1 - value))
     odds = math.log(value / (1 - value)) if value > 0 else -math.inf
     low, high = (1 / (1 + math.exp(-x)) for x in (odds - reach, odds + reach))

@@ -1,6 +1,9 @@
 """Interval of the smooth calibration error."""
 
-from surefoot.metrics.intervals.binned import noisy_gaps_interval
+import torch
+
+from surefoot.metrics.bins import equal_width
+from surefoot.metrics.intervals.binned import Noise, noisy_gaps_interval, residual_variances
 from surefoot.metrics.intervals.interval import Interval, Options
 from surefoot.metrics.smooth_ece import cosine_spectrum, mass, sm_ece, smooth_field, spread
 from surefoot.predictions import Predictions
@@ -18,12 +21,17 @@ def sm_ece_interval(predictions: Predictions, options: Options) -> Interval:
     value = sm_ece(predictions)
     width = float(value)
     cells = int(min(_MOST, max(_FEWEST, _NODES_PER_WIDTH / max(width, 1e-9))))
-    residual = predictions.confidence - predictions.correct.double()
-    n = predictions.num_samples
-    gap = spread(predictions.confidence, residual / n, cells=cells)
-    square = spread(predictions.confidence, residual.square() / n, cells=cells)
-    error = ((square - gap.square()).clamp(min=0) / n).sqrt()
-    noise = error * options.normals(options.num_replicates, cells + 1, like=gap)
-    field, rough = (smooth_field(cosine_spectrum(part), value) for part in (gap, noise))
-    low, high = noisy_gaps_interval(mass, field, rough, error=rough.std(dim=0), options=options)
+    n, confidence = predictions.num_samples, predictions.confidence
+    gap = spread(confidence, (confidence - predictions.correct.double()) / n, cells=cells)
+    place = equal_width(confidence, num_bins=options.num_bins)
+    draws = options.normals(options.num_replicates, cells + 1, like=gap)
+    field = smooth_field(cosine_spectrum(gap), value)
+    shown, implied = (
+        smooth_field(cosine_spectrum(spread(confidence, variance, cells=cells).sqrt() / n * draws), value)
+        for variance in residual_variances(predictions, place, num_bins=options.num_bins)
+    )
+    error, if_calibrated = shown.std(dim=0), implied.std(dim=0)
+    tiny = torch.finfo(error.dtype).tiny
+    noise = Noise(shown / error.clamp(min=tiny), error, if_calibrated)
+    low, high = noisy_gaps_interval(mass, field, noise, options=options)
     return options.interval(value, low, high, "inverted normal field")
