@@ -74,6 +74,7 @@ def test_other_byte_orders_and_halves(tmp_path: Path) -> None:
     assert read_predictions(write(tmp_path / "b.npz", logits=LOGITS.astype(np.float16), labels=LABELS)).num_classes == 3
 
 
+SOFT = np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True)
 OBJECTS = np.array([{"a": 1}, None, 3], dtype=object)
 
 
@@ -94,6 +95,9 @@ OBJECTS = np.array([{"a": 1}, None, 3], dtype=object)
         ({"logits": LOGITS[:, 0], "y": LABELS}, {}, "a column for each of at least 2 classes, got one column"),
         ({"logits": LOGITS[:0], "y": LABELS[:0]}, {}, "at least 1 sample"),
         ({"logits": np.full_like(LOGITS, 1 / 3), "y": LABELS}, {}, "name them with --probs"),
+        ({"logits": SOFT.astype(np.float16), "y": LABELS}, {}, "name them with --probs"),
+        ({"logits": LOGITS > 0, "y": LABELS}, {}, "must hold real numbers"),
+        ({"logits": LOGITS[None], "y": LABELS}, {}, "must hold real numbers"),
         ({"probs": LOGITS, "y": LABELS}, {}, r"`probabilities` must lie in \[0, 1\]"),
         ({"probs": np.full_like(LOGITS, 0.4), "y": LABELS}, {}, "must sum to 1 in every row, got 3 rows"),
         ({"logits": np.where(LOGITS > 2, np.nan, LOGITS), "y": LABELS}, {}, "NaN or inf in 1 rows, first in row 1"),
@@ -118,10 +122,11 @@ def test_bad_content_is_refused(tmp_path: Path, arrays: dict, names: dict, messa
         ("a.csv", b"logits_0,logits_1,label\n1,2\n", "3 names in its header but 2 columns"),
         ("a.csv", b"logits_0,logits_0,label\n1,2,0\n", "must name every column differently"),
         ("a.csv", b"logits_0,logits_1,label\n1,nan,0\n2,3,1\n", "NaN or inf in 1 rows, first in row 0"),
+        ("a.csv", b"logits_1,logits_2,label\n1,2,0\n2,3,1\n", r"numbered from 0 without gaps, got \[1, 2\]"),
+        ("a.csv", b"logits_0,logits_1,logits1,label\n1,2,3,0\n2,3,4,1\n", r"without gaps, got \[0, 1, 1\]"),
         ("a.txt", b"x", "Unknown kind of file '.txt'"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:loadtxt")
 def test_broken_files_are_refused(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=message):
@@ -135,3 +140,28 @@ def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
         read_predictions(tmp_path / "a.npz")
     with pytest.raises(ValueError, match="There is no file"):
         read_predictions(tmp_path / "b.npz")
+
+
+@pytest.mark.parametrize("start", [b"\xef\xbb\xbf", b"# ", b"#"])
+def test_headers_of_spreadsheets_and_of_numpy(tmp_path: Path, start: bytes) -> None:
+    (tmp_path / "a.csv").write_bytes(start + b"logits_0,logits_1,logits_2,label\r\n1,2,3,0\r\n4,5,6,1\r\n")
+    assert read_predictions(tmp_path / "a.csv").logits.tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
+def test_lists_of_different_lengths_are_refused(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"logits": [[1.0, 2.0], [3.0], [4.0, 5.0, 6.0]], "y": LABELS}), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="lists of the same length"):
+        read_predictions(tmp_path / "a.parquet")
+
+
+def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", logits=LOGITS, labels=LABELS)
+    content = bytearray((tmp_path / "a.npz").read_bytes())
+    place = content.index(LOGITS.tobytes())
+    content[place : place + 4] = b"\0\1\2\3"
+    (tmp_path / "a.npz").write_bytes(content)
+    with pytest.raises(ValueError, match="is damaged: Bad CRC"):
+        read_predictions(str(tmp_path / "a.npz"))

@@ -50,7 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"surefoot: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("surefoot: stopped; the same command goes on from the last checkpoint.", file=sys.stderr)
+        resumes = isinstance(command, (Train, Study))
+        print(
+            f"surefoot: stopped{'; the same command goes on from the last checkpoint' if resumes else ''}.",
+            file=sys.stderr,
+        )
         return 130
     except BrokenPipeError:  # the reader of our output is gone, as in `surefoot list | head`
         sys.stderr.close()

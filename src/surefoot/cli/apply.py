@@ -6,6 +6,7 @@ from pathlib import Path
 
 import tyro
 
+from surefoot.cli.evaluate import check_writable
 from surefoot.cli.request import request
 from surefoot.cli.terminal import print_json
 
@@ -14,7 +15,7 @@ from surefoot.cli.terminal import print_json
 class Apply:
     """Apply a map that `surefoot calibrate --save` wrote to the logits or probabilities in a file.
 
-    Writes an npz file with the arrays logits and probs, and labels if the file has them.
+    Writes an npz file with the array logits (log-probabilities up to a constant), and labels if the file has them.
 
     Example: surefoot apply map.safetensors test.npz --out calibrated.npz
     """
@@ -37,6 +38,7 @@ class Apply:
     def __call__(self) -> int:
         with request():
             import numpy as np
+            import torch
 
             from surefoot.data.predictions_file import read_labels, read_scores
             from surefoot.files import write_atomically
@@ -45,11 +47,14 @@ class Apply:
             fitted = load(self.map)
             scores = read_scores(self.file, logits=self.logits, probabilities=self.probs)
             labels = read_labels(self.file, self.labels)
-            logits = fitted(scores.logits)
-            arrays = {"logits": logits.numpy(), "probs": logits.double().softmax(dim=1).numpy()}
+            if labels is not None and labels.shape != scores.labels.shape:
+                raise ValueError(f"{self.file}: {len(scores.labels)} rows of logits but labels {list(labels.shape)}.")
+            logits = fitted(scores.logits.float() if scores.logits.dtype == torch.bfloat16 else scores.logits)
+            arrays = {"logits": logits.numpy()}
             if labels is not None:
                 arrays["labels"] = labels.numpy()
             out = self.out or self.file.with_suffix(".calibrated.npz")
+            check_writable(out)
             if out.suffix != ".npz":
                 raise ValueError(f"`--out` must end in .npz, got {out}.")
             content = io.BytesIO()
@@ -59,6 +64,7 @@ class Apply:
         if self.json:
             print_json({"out": str(out), "n": len(logits), "num_classes": logits.shape[1], "fitted_on": about.source})
         else:
+            source = f" of {about.source}" if about.source else ""
             state = "" if about.converged else ", not converged"
-            print(f"{out}: {len(logits):,} samples, map fitted on {about.num_samples:,} of {about.source}{state}")
+            print(f"{out}: {len(logits):,} samples, map fitted on {about.num_samples:,} samples{source}{state}")
         return 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
-from surefoot.cli.evaluate import check_enough
+from surefoot.cli.evaluate import check_enough, check_writable
 from surefoot.cli.request import request
 from surefoot.cli.terminal import print_json, print_table, say, working
 from surefoot.table import Table
@@ -47,7 +47,7 @@ class Calibrate:
     level: float = 0.95
     """How often the intervals are meant to hold the truth."""
     save: Path | None = None
-    """Write the fitted map there; of several, the one that the held-out split picks. `surefoot apply` uses it."""
+    """Write the fitted map there, for `surefoot apply`; of several, the one best on the held-out split."""
     json: bool = False
     """Print all as JSON: per method its parameters, before, after, converged."""
 
@@ -60,9 +60,11 @@ class Calibrate:
             from surefoot.registry import look_up
 
             Options(level=self.level, num_bins=self.bins)
-            names = list(POSTHOC) if "all" in self.method else list(dict.fromkeys(self.method))
-            for name in names:
+            for name in self.method:
                 look_up("method", name, {**POSTHOC, "all": None})
+            names = list(POSTHOC) if "all" in self.method else list(dict.fromkeys(self.method))
+            if self.save:
+                check_writable(self.save)
             if not names:
                 raise ValueError("`--method` must name at least one method.")
             files = [
@@ -97,25 +99,34 @@ class Calibrate:
                     continue
                 after[name] = measured(_mapped(maps[name], test))
                 found[name] = _record(maps[name], before, after[name], _held_out_nll(name, validation))
-        scores = {name: record["held_out_nll"] for name, record in found.items() if record.get("held_out_nll")}
-        picked = min(scores, key=scores.__getitem__, default=None)
+        scores = {name: record.get("held_out_nll") for name, record in found.items()}
+        untouched = _held_out_nll(None, validation)
+        known = {name: score for name, score in {"none": untouched, **scores}.items() if score is not None}
+        picked = min(known, key=known.__getitem__)  # doing nothing is one of the choices
         if not maps:
             reasons = "; ".join(f"{name}: {record['error'].rstrip('.')}" for name, record in found.items())
             with request():
                 raise ValueError(f"No map could be fitted on {self.validation}. {reasons}.")
         if self.save:
-            chosen = next(iter(maps)) if len(maps) == 1 else picked
+            chosen = min((name for name in maps if name in known), key=known.__getitem__, default=next(iter(maps)))
             with request():
-                if chosen is None:
-                    raise ValueError("`--save` needs one method: the held-out split could not pick among several.")
                 maps[chosen].save(self.save)
             say(f"Map {chosen}: {self.save}")
         if self.json:
             sizes = {"n_validation": validation.num_samples, "n_test": test.num_samples}
             about = {"validation": str(self.validation), "test": str(self.test), **sizes}
-            print_json({**about, "level": self.level, "num_bins": self.bins, "picked": picked, "methods": found})
+            print_json(
+                {
+                    **about,
+                    "level": self.level,
+                    "num_bins": self.bins,
+                    "held_out_nll_before": untouched,
+                    "picked": picked,
+                    "methods": found,
+                }
+            )
         else:
-            print_table(_table(self, before, after, found, picked, test))
+            print_table(_table(self, before, after, found, picked, untouched, test))
         return 0
 
 
@@ -138,14 +149,19 @@ def _mapped(fitted: "Map", predictions: "Predictions") -> "Predictions":
     return Predictions(fitted(predictions.exact), predictions.labels)
 
 
-def _held_out_nll(name: str, validation: "Predictions") -> float | None:
-    """NLL on a fifth of the validation samples of the map fitted on the rest; None where it cannot be fitted."""
+def _held_out_nll(name: str | None, validation: "Predictions") -> float | None:
+    """NLL on a fifth of the validation samples of the map fitted on the rest; None where it cannot be fitted.
+
+    Without a name, that of the predictions as they are.
+    """
     import torch
 
     from surefoot.metrics import nll
 
     order = torch.randperm(validation.num_samples, generator=torch.Generator().manual_seed(0))
     cut = validation.num_samples // _HELD_OUT
+    if name is None:
+        return float(nll(validation[order[:cut]]))
     try:
         fitted = _fitted(name, validation[order[cut:]], source="")
         return float(nll(_mapped(fitted, validation[order[:cut]])))
@@ -175,28 +191,34 @@ def _table(
     before: "dict[str, Interval]",
     after: "dict[str, dict[str, Interval]]",
     found: dict[str, dict[str, Any]],
-    picked: str | None,
+    picked: str,
+    untouched: float | None,
     test: "Predictions",
 ) -> Table:
     columns = ("accuracy", "nll", "ece", "classwise_ece")
-    rows = [("none", "-", "-", *(_cell(name, before[name]) for name in columns))]
+    rows = [
+        (
+            "none" + (" *" if picked == "none" else ""),
+            "-",
+            _nll(untouched),
+            *(_cell(name, before[name]) for name in columns),
+        )
+    ]
     notes = []
     for name, record in found.items():
         if name not in after:
             notes.append(f"{name}: not fitted: {record['error']}")
             continue
         fit = f"T = {record['temperature']:.4g}" if "temperature" in record else "yes"
-        held = "-" if record["held_out_nll"] is None else f"{record['held_out_nll']:.4f}"
         rows.append(
             (
-                name + (" *" if name == picked and len(found) > 1 else ""),
+                name + (" *" if name == picked else ""),
                 fit if record["converged"] else "not converged",
-                held,
+                _nll(record["held_out_nll"]),
                 *(_cell(k, after[name][k]) for k in columns),
             )
         )
-    if picked and len(found) > 1:
-        notes.append(f"* {picked} has the least NLL on the held-out fifth of {asked.validation}.")
+    notes.append(f"* {picked} has the least NLL on the held-out fifth of {asked.validation}.")
     if "temperature" in after:
         notes.append("The ECE after temperature is the TCE by NLL; after temperature_ece, the TCE by validation ECE.")
     return Table(
@@ -212,6 +234,10 @@ def _table(
         tuple(rows),
         tuple(notes),
     )
+
+
+def _nll(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
 
 
 def _cell(name: str, found: "Interval") -> str:

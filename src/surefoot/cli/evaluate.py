@@ -81,12 +81,18 @@ class Evaluate:
                 from surefoot.report.page import check_extra
 
                 check_extra()
+                if self.diagram.suffix != ".svg":
+                    raise ValueError(f"`--diagram` must end in .svg, got {self.diagram}.")
+                check_writable(self.diagram)
             options = Options(level=self.level, num_bins=self.bins)
             predictions = read_predictions(self.file, logits=self.logits, probabilities=self.probs, labels=self.labels)
             check_enough(predictions, self.file, num_bins=self.bins)
             foreign = None
             if self.foreign:
                 other = read_scores(self.foreign, logits=self.logits, probabilities=self.probs)
+                if other.num_classes != predictions.num_classes:
+                    have = f"{predictions.num_classes} classes like {self.file}, got {other.num_classes}"
+                    raise ValueError(f"{self.foreign} must have {have}.")
                 foreign = auroc_ood_interval(predictions, other.confidence, options)
         with working("measuring") as progress:
             found = evaluate(predictions, level=self.level, num_bins=self.bins, on_metric=progress)
@@ -104,6 +110,14 @@ class Evaluate:
         metrics = {**found.metrics, **({"auroc_ood": foreign} if foreign else {})}
         print_table(_table(found, metrics, self.file))
         return 0
+
+
+def check_writable(path: Path) -> None:
+    """Raise ValueError where no file can be written, before any work."""
+    if path.is_dir():
+        raise ValueError(f"{path} cannot be written: it is a folder.")
+    if not path.parent.is_dir():
+        raise ValueError(f"{path} cannot be written: there is no folder {path.parent}.")
 
 
 def check_enough(predictions: "Predictions", path: Path, *, num_bins: int) -> None:

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
-from zipfile import is_zipfile
+from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
 import torch
@@ -38,12 +39,15 @@ def _from_npz(path: Path) -> Arrays:
 def _from_numpy(path: Path, name: str, read: Callable[[], Any]) -> Tensor:
     try:
         array = read()
+    except BadZipFile as error:
+        raise ValueError(f"{path} is damaged: {error}.") from None
     except ValueError as error:
         if "allow_pickle" not in str(error):
             raise
         raise ValueError(f"{path}: {name!r} holds Python objects, which are never unpickled; save numbers.") from None
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{path}: {name!r} must hold numbers, got {array.dtype}.")
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
+        kind = array.dtype if isinstance(array, np.ndarray) else "something else"
+        raise ValueError(f"{path}: {name!r} must hold numbers, got {kind}.")
     if array.dtype.kind == "u":
         array = array.astype(np.int64)
     if array.dtype == np.longdouble:
@@ -64,22 +68,24 @@ def _from_safetensors(path: Path) -> Arrays:
 
 
 def _from_csv(path: Path) -> Arrays:
-    with path.open(encoding="utf-8", errors="replace") as file:
-        names = [name.strip().strip('"') for name in file.readline().split(",")]
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        header = file.readline().removeprefix("#")  # as numpy.savetxt writes it
+        names = [name.strip().strip('"') for name in header.split(",")]
         if all(_is_number(name) for name in names):
             raise ValueError(
                 f"{path} has no header: its first line must name the columns, as in logits_0,logits_1,label."
             )
         if len(set(names)) < len(names):
             raise ValueError(f"{path} must name every column differently, got {', '.join(names)}.")
+        first = file.readline()
+        if not first.strip():
+            raise ValueError(f"{path} has a header but no rows.")
         try:
-            table = np.loadtxt(file, delimiter=",", ndmin=2)
+            table = np.loadtxt(chain([first], file), delimiter=",", ndmin=2)
         except ValueError as error:
             raise ValueError(
                 f"{path} is not a csv file of numbers: {str(error).splitlines()[0].rstrip('.')}."
             ) from None
-    if table.size == 0:
-        raise ValueError(f"{path} has a header but no rows.")
     if table.shape[1] != len(names):
         raise ValueError(f"{path} has {len(names)} names in its header but {table.shape[1]} columns.")
     return _columns({name: partial(_column, table, k) for k, name in enumerate(names)})
@@ -111,7 +117,7 @@ def _from_parquet(path: Path) -> Arrays:
             or pa.types.is_large_list(values.type)
         ):
             flat = values.flatten().to_numpy(zero_copy_only=False)
-            if len(values) == 0 or len(flat) % len(values):
+            if len({len(row) for row in values}) != 1:
                 raise ValueError(f"{path}: {name!r} must hold lists of the same length.")
             return _from_numpy(path, name, lambda: flat.reshape(len(values), -1))
         return _from_numpy(path, name, lambda: values.to_numpy(zero_copy_only=False))
@@ -121,20 +127,21 @@ def _from_parquet(path: Path) -> Arrays:
 
 def _columns(single: dict[str, Callable[[], Tensor]]) -> Arrays:
     """The columns, and those that share a name up to a number at its end as one array too."""
-    groups: dict[str, dict[int, str]] = {}
+    groups: dict[str, list[tuple[int, str]]] = {}
     for name in single:
         match = re.fullmatch(r"(.*?)[_.\- ]?\[?(\d+)\]?", name)
         if match and match[1]:
-            groups.setdefault(match[1], {})[int(match[2])] = name
+            groups.setdefault(match[1], []).append((int(match[2]), name))
 
-    def together(members: dict[int, str]) -> Tensor:
-        return torch.stack([single[members[k]]() for k in sorted(members)], dim=1)
+    def together(name: str, members: list[tuple[int, str]]) -> Tensor:
+        numbers = [number for number, _ in sorted(members)]
+        if numbers != list(range(len(members))):
+            raise ValueError(f"The columns of {name!r} must be numbered from 0 without gaps, got {numbers}.")
+        return torch.stack([single[column]() for _, column in sorted(members)], dim=1)
 
     found: dict[str, Callable[[], Tensor]] = dict(single)
     for name, members in groups.items():
-        first = min(members)
-        if sorted(members) == list(range(first, first + len(members))) and first in (0, 1):
-            found.setdefault(name, partial(together, members))
+        found.setdefault(name, partial(together, name, members))
     return found
 
 

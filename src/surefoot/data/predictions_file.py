@@ -16,13 +16,14 @@ LABELS = ("labels", "label", "y", "targets", "target")
 
 
 def read_predictions(
-    path: Path, *, logits: str | None = None, probabilities: str | None = None, labels: str | None = None
+    path: Path | str, *, logits: str | None = None, probabilities: str | None = None, labels: str | None = None
 ) -> Predictions:
     """The predictions in a file; arrays that are not named are looked for under their usual names.
 
     Nothing is guessed from values: an array is logits or probabilities by its name or because the caller says so. In
     csv and parquet an array of several columns goes by what their names share: logits_0, logits_1, ... is `logits`.
     """
+    path = Path(path)
     arrays = read_arrays(path)
     scores = _scores(path, arrays, logits=logits, probabilities=probabilities)
     truth = _whole(path, _named(path, arrays, labels, LABELS, option="--labels"))
@@ -62,8 +63,10 @@ def _scores(
         logits, probabilities = (usual[0], None) if usual[0] in LOGITS else (None, usual[0])
     name = logits or probabilities or ""
     values = _named(path, arrays, name, (), option="--logits" if logits else "--probs")
-    if values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1):
+    if values.ndim == 1 or values.shape[1:] == (1,):
         raise ValueError(f"{path}: {name!r} must have a column for each of at least 2 classes, got one column.")
+    if values.dtype == torch.bool or values.is_complex() or values.ndim != 2:
+        raise ValueError(f"{path}: {name!r} must hold real numbers [N, K], got {values.dtype} {list(values.shape)}.")
     if not values.is_floating_point():
         values = values.double()
 
@@ -80,7 +83,7 @@ def _scores(
 
 def _refuse_probabilities(logits: Tensor, name: str) -> None:
     low, high = logits.aminmax()
-    if low >= 0 and high <= 1 and bool(((logits.sum(dim=1, dtype=torch.float64) - 1).abs() < 1e-4).all()):
+    if low >= 0 and high <= 1 and bool(((logits.sum(dim=1, dtype=torch.float64) - 1).abs() <= 1e-3).all()):
         raise ValueError(
             f"the rows of {name!r}, taken as logits, all lie in [0, 1] and sum to 1, as only probabilities do: "
             "if they are, name them with --probs."

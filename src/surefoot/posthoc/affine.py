@@ -35,24 +35,39 @@ FULL = Family(
 
 
 def fit_affine(
-    predictions: Predictions, family: Family, *, start: float, centre: Tensor, ridge: Tensor, max_steps: int = 100
+    predictions: Predictions,
+    family: Family,
+    *,
+    start: float,
+    centre: Tensor,
+    ridge: Tensor,
+    separable: bool = True,
+    max_steps: int = 100,
 ) -> Solution:
     """The weights of least mean NLL + sum ridge * (weights - centre)^2, from `start` times the identity.
 
-    Newton with conjugate gradients: the Hessian is only ever applied, at the cost of a gradient without its exp.
+    Newton with conjugate gradients: the Hessian is only ever applied, at the cost of a gradient without its exp. Unless
+    `separable`, weights that get every sample right are an error: scaling them up lowers a bare NLL for ever.
     """
     num_samples, num_classes = predictions.num_samples, predictions.num_classes
     data = [(part.exact, part.labels.long()) for part in predictions.blocks()]
     target = sum(family.pull_back(one_hot(labels, num_classes).double(), x) for x, labels in data)
 
     def objective(weights: Tensor) -> Local:
-        nll, residual, probabilities = 0.0, -target, []
+        nll, residual, probabilities, all_right = 0.0, -target, [], not separable
         for x, labels in data:
             outputs = family.act(weights, x)
             log_total = outputs.logsumexp(dim=1, keepdim=True)
-            nll += float((log_total - outputs.gather(1, labels[:, None])).sum())
+            true = outputs.gather(1, labels[:, None])
+            nll += float((log_total - true).sum())
+            if all_right:
+                all_right = bool((outputs.scatter(1, labels[:, None], -torch.inf).amax(dim=1) < true[:, 0]).all())
             probabilities.append(outputs.sub_(log_total).exp_())
             residual = residual + family.pull_back(probabilities[-1], x)
+        if all_right:
+            raise ValueError(
+                "`predictions` have no best affine map: some gets every sample right, so the NLL falls on to 0."
+            )
         away = weights - centre
         value = nll / num_samples + float((ridge * away.square()).sum())
         gradient = residual / num_samples + 2 * ridge * away
@@ -91,13 +106,7 @@ def fit_unpenalised(predictions: Predictions, family: Family, *, max_steps: int 
         )
     zero = predictions.logits.new_zeros((), dtype=torch.float64)
     start = warm_start(predictions)
-    solution = fit_affine(predictions, family, start=start, centre=zero, ridge=zero, max_steps=max_steps)
-    margins = (Predictions(family.act(solution.place, part.exact), part.labels).margin for part in predictions.blocks())
-    if all(bool((margin > 0).all()) for margin in margins):
-        raise ValueError(
-            "`predictions` have no best affine map: some gets every sample right, so the NLL falls on to 0."
-        )
-    return solution
+    return fit_affine(predictions, family, start=start, centre=zero, ridge=zero, separable=False, max_steps=max_steps)
 
 
 def warm_start(predictions: Predictions) -> float:

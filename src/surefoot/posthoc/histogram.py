@@ -6,6 +6,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from surefoot.metrics.bins import check_num_bins, equal_width
 from surefoot.posthoc.map import Fit, Map
 from surefoot.posthoc.one_versus_rest import floor, renormalised
 from surefoot.predictions import Predictions
@@ -25,7 +26,7 @@ class Histogram(Map):
     def _mapped(self, logits: Tensor) -> Tensor:
         rates, seen = self.rates.to(logits.device), self.seen.to(logits.device)
         probabilities = logits.softmax(dim=1)
-        found = rates.T.gather(0, _bins(probabilities, rates.shape[1]))
+        found = rates.T.gather(0, equal_width(probabilities, num_bins=rates.shape[1]))
         calibrated = torch.where(seen, found, probabilities)
         return renormalised(calibrated, probabilities, floor=floor(self.fitted.num_samples, self.fitted.num_classes))
 
@@ -33,13 +34,12 @@ class Histogram(Map):
     @torch.no_grad()
     def fit(cls, predictions: Predictions, *, num_bins: int = 15) -> Self:
         """The rates of each bin, in closed form."""
-        if num_bins < 1:
-            raise ValueError(f"`num_bins` must be at least 1, got {num_bins}.")
+        check_num_bins(num_bins)
         k, device = predictions.num_classes, predictions.logits.device
         total = torch.zeros(num_bins, k, dtype=torch.float64, device=device)
         positive = torch.zeros_like(total)
         for block in predictions.blocks():
-            bins = _bins(block.exact.softmax(dim=1), num_bins)
+            bins = equal_width(block.exact.softmax(dim=1), num_bins=num_bins)
             total.scatter_add_(0, bins, torch.ones_like(bins, dtype=torch.float64))
             true = block.labels.long()
             positive.index_put_((bins.gather(1, true[:, None])[:, 0], true), positive.new_ones(()), accumulate=True)
@@ -47,8 +47,3 @@ class Histogram(Map):
         rates = torch.where(total > 0, positive / total.clamp(min=1), middle)
         fitted = Fit(predictions.num_samples, k, True, 0.0, 0)
         return cls(rates.T.contiguous(), positive.sum(dim=0) > 0, fitted=fitted)
-
-
-def _bins(probabilities: Tensor, num_bins: int) -> Tensor:
-    edges = torch.arange(1, num_bins, dtype=torch.float64, device=probabilities.device) / num_bins
-    return torch.bucketize(probabilities, edges)  # (a, b]: an edge belongs to the bin below it

@@ -72,7 +72,7 @@ class Map(ABC):
         """What was fitted, by name, as numbers and nested lists ready for JSON."""
         return {name: part.tolist() if isinstance(part, Tensor) else part for name, part in self._parts().items()}
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path | str) -> None:
         """Write the map as one safetensors file: tensors as tensors, the rest as JSON in the metadata."""
         from surefoot.posthoc import POSTHOC  # the table imports every map
 
@@ -84,23 +84,27 @@ class Map(ABC):
             "fitted": asdict(self.fitted),
             "plain": {name: part for name, part in parts.items() if name not in tensors},
         }
-        write_atomically(path, to_bytes(tensors, metadata={"posthoc": json.dumps(about)}))
+        write_atomically(Path(path), to_bytes(tensors, metadata={"posthoc": json.dumps(about)}))
 
     def _parts(self) -> dict[str, Any]:
         return {part.name: getattr(self, part.name) for part in fields(self) if part.name != "fitted"}
 
 
-def load(path: Path) -> Map:
+def load(path: Path | str) -> Map:
     """The map that `Map.save` wrote; ValueError where the file is something else. Never unpickles."""
     from surefoot.posthoc import POSTHOC
 
+    if Path(path).is_dir():
+        raise ValueError(f"{path} is a folder, not a saved post-hoc map.")
     try:
         with safe_open(path, framework="pt") as file:
-            about = json.loads(file.metadata()["posthoc"])
+            about = json.loads((file.metadata() or {})["posthoc"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         kind = look_up("post-hoc map", about["map"], POSTHOC)
         found = kind(**tensors, **about["plain"], fitted=Fit(**about["fitted"]))
-        found(torch.zeros(1, found.fitted.num_classes))  # parts of a wrong type or shape show here
+        probe = found(torch.zeros(1, found.fitted.num_classes))  # parts of a wrong type or shape show here
+        if not bool(probe.isfinite().all()):
+            raise ValueError("its parameters are not finite")
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, IndexError) as error:
         reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
         raise ValueError(f"{path} is not a saved post-hoc map: {reason}.") from None

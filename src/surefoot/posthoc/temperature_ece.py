@@ -6,6 +6,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from surefoot.metrics.bins import equal_width
 from surefoot.posthoc.map import Fit, Map
 from surefoot.predictions import Predictions
 
@@ -38,14 +39,13 @@ class TemperatureECE(Map):
 
 def _errors(predictions: Predictions) -> list[float]:
     """The ECE at every T, with the maximum and what is right found only once."""
-    edges = torch.arange(1, _NUM_BINS, dtype=torch.float64, device=predictions.logits.device) / _NUM_BINS
-    gaps = edges.new_zeros(len(_TENTHS), _NUM_BINS)
+    gaps = torch.zeros(len(_TENTHS), _NUM_BINS, dtype=torch.float64, device=predictions.logits.device)
     for block in predictions.blocks():
         below = block.exact - block.exact.amax(dim=1, keepdim=True)
         right = block.correct.double()
         weights = torch.empty_like(below)
         for gap, tenths in zip(gaps, _TENTHS, strict=True):
             confidence = torch.mul(below, 10 / tenths, out=weights).exp_().sum(dim=1).reciprocal_()
-            gap.index_add_(0, torch.bucketize(confidence, edges), confidence - right)
+            gap.index_add_(0, equal_width(confidence, num_bins=_NUM_BINS), confidence - right)
     errors: list[float] = (gaps.abs().sum(dim=1) / predictions.num_samples).tolist()
     return errors

@@ -19,6 +19,8 @@ def reliability_axes(bins: "Sequence[ReliabilityBin]", ax: "Axes") -> None:
 
     Bars have the width and place of their bin. An empty bin stays empty; a bin of accuracy 0 has a mark at 0.
     """
+    from matplotlib.patches import Patch
+
     held = [each for each in bins if each.count]
     ax.plot([0, 1], [0, 1], color="grey", linewidth=0.8, linestyle="--")
     for each in held:
@@ -32,8 +34,11 @@ def reliability_axes(bins: "Sequence[ReliabilityBin]", ax: "Axes") -> None:
     below = [(each.accuracy or 0.0) - (each.low or 0.0) for each in held]
     above = [(each.high or 0.0) - (each.accuracy or 0.0) for each in held]
     ax.errorbar(middle, accuracies, yerr=[below, above], fmt="o", color="black", markersize=3, linewidth=1, capsize=2)
-    ax.set_xlim(0, 1)
-    ax.set_ylim(0, 1)
+    signs = ((_OVER, "overconfident"), (_UNDER, "underconfident"))
+    patches = [Patch(color=colour, alpha=0.35, label=label) for colour, label in signs]
+    ax.legend(handles=patches, frameon=False, fontsize=8, loc="upper left")
+    ax.set_xlim(-0.02, 1.02)  # points at 0 and 1 stay whole
+    ax.set_ylim(-0.02, 1.02)
     ax.set_xlabel("confidence")
     ax.set_ylabel("accuracy")
 
