@@ -220,6 +220,7 @@ def test_refuses_files_that_are_not_saved_maps(tmp_path: Path) -> None:
         ({"weight": torch.ones(4)}, {"posthoc": json.dumps(about)}),
         (good | {"extra": torch.ones(4)}, {"posthoc": json.dumps(about)}),
         (good | {"bias": torch.zeros(3)}, {"posthoc": json.dumps(about)}),
+        (good | {"bias": torch.full((4,), torch.nan)}, {"posthoc": json.dumps(about)}),
     ]
     for tensors, metadata in cases:
         save_file(tensors, path, metadata=metadata)

@@ -14,7 +14,7 @@ _WARM_ROWS = 5000  # the optimum on this many samples is a start from which few 
 _TOLERANCE = 1e-9  # of the last Newton step in log T
 _FARTHEST = 16.0  # |log T| where the NLL falls on and on
 _NONE = {
-    "0": "no sample is wrong, so the NLL falls on to T = 0",
+    "0": "no sample is wrong, so the NLL falls on to T = 0, or stays where all logits are equal",
     "infinity": "worse than chance, the NLL falls on to T = infinity",
 }
 
