@@ -5,6 +5,7 @@ from surefoot.curvature.eigen import Eigenpair, top_eigenpair, warm_start
 from surefoot.curvature.ggn import GGN
 from surefoot.curvature.hessian import Hessian
 from surefoot.curvature.matrix import CurvatureMatrix, subset
+from surefoot.curvature.sharpness import sharpness
 
 __all__ = [
     "GGN",
@@ -13,6 +14,7 @@ __all__ = [
     "Eigenpair",
     "Hessian",
     "batch_sharpness",
+    "sharpness",
     "step_sharpness",
     "subset",
     "top_eigenpair",

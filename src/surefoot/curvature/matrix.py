@@ -14,7 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from surefoot.mode import evaluating
 from surefoot.params import flat, unflat
 
-Loss = Callable[[Tensor, Tensor], Tensor]  # logits [N, K], labels -> one value per sample [N]
+Loss = Callable[[Tensor, Tensor], Tensor]  # logits [N, K], labels -> one value per sample [N], or their mean
 _PROBED = 8  # samples looked at twice, to find models that are random in eval mode
 
 
@@ -77,6 +77,8 @@ class CurvatureMatrix(ABC):
     ) -> None:
         if not chunks or not sum(len(labels) for _, labels in chunks):
             raise ValueError("The data must hold at least one sample, got none; is it an iterator that has ended?")
+        if getattr(loss, "reduction", "none") == "sum":
+            raise ValueError("`loss` must give a value per sample or their mean, got one with reduction='sum'.")
         named = [(name, p) for name, p in model.named_parameters() if p.requires_grad and only(name)]
         if not named:
             raise ValueError("`model` must have at least one parameter that requires a gradient, got none.")
@@ -97,7 +99,8 @@ class CurvatureMatrix(ABC):
         return sum(p.numel() for p in self.params)
 
     def __matmul__(self, vectors: Tensor) -> Tensor:
-        """A v for a vector [P], or for each row of a block [R, P]."""
+        """A v for a vector [P], or for each row of a block [R, P], in the vectors' own precision."""
+        given, vectors = vectors.dtype, vectors.to(self.params[0].dtype)
         batched = vectors.ndim == 2
         if batched:
             rows = [unflat(row, self.params) for row in vectors]
@@ -114,7 +117,7 @@ class CurvatureMatrix(ABC):
             else:
                 image = flat(parts)
             images.append(image * (count / self.num_samples))
-        return _summed(images)  # like `vectors`
+        return _summed(images).to(given)  # like `vectors`
 
     def gradient(self) -> Tensor:
         """The gradient of the mean loss, [P], in the same order."""

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from torch import nn
 
 from surefoot.models.mlp import MLP
+from surefoot.models.resnet import ResNet
 
-MODELS: dict[str, Callable[..., nn.Module]] = {"mlp": MLP}
+MODELS: dict[str, Callable[..., nn.Module]] = {"mlp": MLP, "resnet": ResNet}
 
-__all__ = ["MLP", "MODELS"]
+__all__ = ["MLP", "MODELS", "ResNet"]
