@@ -185,7 +185,8 @@ def slow_bbq(scores: list[float], positive: list[bool], queries: list[float]) ->
             log_score += math.lgamma(count - m + beta) - math.lgamma(beta)
             rates.append((m + alpha) / (count + strength))
         weights.append(log_score)
-        means.append([rates[sum(q > edge for edge in edges)] for q in queries])
+        between = [(edge + ordered[bisect_right(ordered, edge)]) / 2 for edge in edges]  # to the next score
+        means.append([rates[sum(q > cut for cut in between)] for q in queries])
     best = max(weights)
     weights = [math.exp(weight - best) for weight in weights]
     total = sum(weights)
@@ -216,3 +217,9 @@ def test_bbq_where_a_bin_holds_nothing_but_zeros() -> None:
     labels = torch.cat([usual.labels, torch.zeros(50, dtype=torch.long)])
     fitted = BBQ.fit(Predictions(torch.cat([usual.logits, certain]), labels))
     assert fitted(certain[:1]).softmax(dim=1)[0, 0] > 0.95
+
+
+def test_bbq_does_not_mind_how_logits_round() -> None:
+    predictions = drawn(3, n=200)
+    shifted = BBQ.fit(predictions)(predictions.logits + 7)
+    torch.testing.assert_close(shifted, BBQ.fit(predictions)(predictions.logits))

@@ -60,7 +60,8 @@ def _averaged(scores: Tensor, positive: Tensor) -> tuple[Tensor, Tensor]:
         ranks = torch.arange(1, num_bins, device=scores.device) * n // num_bins
         cuts = last[ranks - 1]
         cuts = cuts[cuts.diff(append=cuts.new_full((1,), n)) > 0]
-        binnings.append((ordered[cuts - 1], *_posterior(ordered, hits, cuts)))
+        between = (ordered[cuts - 1] + ordered[cuts]) / 2  # an edge on a score would leave its side to rounding
+        binnings.append((between, *_posterior(ordered, hits, cuts)))
     weights = torch.stack([evidence for _, _, evidence in binnings]).softmax(dim=0).tolist()
     kept = [(weight, *binning[:2]) for weight, binning in zip(weights, binnings, strict=True) if weight > _TINY]
     first = sum(weight * float(rates[0]) for weight, _, rates in kept)
