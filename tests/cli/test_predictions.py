@@ -211,3 +211,15 @@ def test_doing_nothing_can_be_the_best_choice(files: Path, capsys: pytest.Captur
     found = told(capsys)
     assert found["picked"] == "none"
     assert found["held_out_nll_before"] < found["methods"]["histogram"]["held_out_nll"]
+
+
+def test_calibrate_two_samples_and_impossible_ones(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez("two.npz", logits=np.array([[1.0, 0.5], [3.0, 0.0]]), labels=np.array([0, 1]))
+    assert main(["calibrate", "two.npz", "two.npz", "--bins", "1", "--method", "platt", "--json"]) == 0
+    assert told(capsys)["methods"]["platt"]["converged"]
+    probs = np.array([[1.0, 0.0], [0.0, 1.0]] * 10)
+    np.savez("sure.npz", probs=probs, labels=np.array([1, 0] * 10))
+    assert main(["calibrate", "sure.npz", "sure.npz", "--method", "histogram", "--json"]) == 0
+    shown = capsys.readouterr().out
+    assert "Infinity" not in shown
+    assert json.loads(shown)["held_out_nll_before"] is None

@@ -1,5 +1,6 @@
 """`surefoot calibrate`: fit post-hoc maps on one file, show what they do to another."""
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -102,7 +103,7 @@ class Calibrate:
         scores = {name: record.get("held_out_nll") for name, record in found.items()}
         untouched = _held_out_nll(None, validation)
         known = {name: score for name, score in {"none": untouched, **scores}.items() if score is not None}
-        picked = min(known, key=known.__getitem__)  # doing nothing is one of the choices
+        picked = min(known, key=known.__getitem__, default="none")  # doing nothing is one of the choices
         if not maps:
             reasons = "; ".join(f"{name}: {record['error'].rstrip('.')}" for name, record in found.items())
             with request():
@@ -150,7 +151,7 @@ def _mapped(fitted: "Map", predictions: "Predictions") -> "Predictions":
 
 
 def _held_out_nll(name: str | None, validation: "Predictions") -> float | None:
-    """NLL on a fifth of the validation samples of the map fitted on the rest; None where it cannot be fitted.
+    """NLL on a fifth of the validation samples of the map fitted on the rest; None where there is none.
 
     Without a name, that of the predictions as they are.
     """
@@ -159,14 +160,15 @@ def _held_out_nll(name: str | None, validation: "Predictions") -> float | None:
     from surefoot.metrics import nll
 
     order = torch.randperm(validation.num_samples, generator=torch.Generator().manual_seed(0))
-    cut = validation.num_samples // _HELD_OUT
-    if name is None:
-        return float(nll(validation[order[:cut]]))
-    try:
-        fitted = _fitted(name, validation[order[cut:]], source="")
-        return float(nll(_mapped(fitted, validation[order[:cut]])))
-    except ValueError:
-        return None
+    cut = max(1, validation.num_samples // _HELD_OUT)
+    held = validation[order[:cut]]
+    if name is not None:
+        try:
+            held = _mapped(_fitted(name, validation[order[cut:]], source=""), held)
+        except ValueError:
+            return None
+    value = float(nll(held))
+    return value if math.isfinite(value) else None
 
 
 def _record(
