@@ -6,6 +6,7 @@ from surefoot.curvature.eigen import Eigenpair, top_eigenpair, warm_start
 from surefoot.curvature.ggn import GGN
 from surefoot.curvature.hessian import Hessian
 from surefoot.curvature.matrix import CurvatureMatrix, subset
+from surefoot.curvature.scaled import adaptive_sharpness, effective_sharpness
 from surefoot.curvature.sharpness import sharpness
 from surefoot.curvature.trace import Trace, trace
 
@@ -17,7 +18,9 @@ __all__ = [
     "Eigenpair",
     "Hessian",
     "Trace",
+    "adaptive_sharpness",
     "batch_sharpness",
+    "effective_sharpness",
     "sharpness",
     "spectral_density",
     "step_sharpness",
