@@ -1,12 +1,11 @@
-import socket
 from pathlib import Path
 
 import pytest
 import torch
-import torch.distributed as dist
 from torch import nn
 
 from references.dense import dense_ggn, dense_hessian
+from references.processes import in_two_processes
 from surefoot.curvature import GGN, Hessian, sharpness
 from surefoot.losses import CrossEntropy
 from surefoot.models import MLP, ResNet
@@ -55,23 +54,18 @@ def test_a_residual_network_in_low_precision() -> None:
     assert half.value == pytest.approx(double.value, rel=0.1)
 
 
-def _process(rank: int, port: int, out: str) -> None:
-    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+def _process(rank: int, folder: Path) -> None:
     model, inputs, labels = case()
     part = slice(0, 3) if rank == 0 else slice(3, 9)
     for matrix in (GGN, Hessian):
         found = sharpness(model, CrossEntropy(), (inputs[part], labels[part]), matrix=matrix, tolerance=1e-8)
-        torch.save([found.value, found.vector], Path(out) / f"{matrix.__name__}-{rank}.pt")
-    dist.destroy_process_group()
+        torch.save([found.value, found.vector], folder / f"{matrix.__name__}-{rank}.pt")
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_two_processes_agree_with_one(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    torch.multiprocessing.spawn(_process, args=(port, str(tmp_path)), nprocs=2)
+    in_two_processes(_process, tmp_path)
     model, inputs, labels = case()
     for matrix in (GGN, Hessian):
         alone = sharpness(model, CrossEntropy(), (inputs, labels), matrix=matrix, tolerance=1e-8)

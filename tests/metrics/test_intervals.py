@@ -111,8 +111,13 @@ def test_few_errors_prove_little(name: str) -> None:
         right = torch.rand(500, generator=generator, dtype=torch.float64) < confidence
         held += interval(name, certain(confidence, right)).low < 1e-12
     assert held >= 54
+
+
+@pytest.mark.parametrize("name", ["ece", "ada_ece", "rms_ce", "sm_ece", "kce"])
+def test_no_error_at_all_is_no_proof(name: str) -> None:
     sure = interval(name, certain(torch.ones(200, dtype=torch.float64), torch.ones(200)))
-    assert sure.high > (0.005 if name != "classwise_ece" else -1)  # none wrong in 200 is no proof
+    assert sure.value == 0
+    assert sure.high > 0.005
 
 
 def test_many_classes_and_few_samples() -> None:

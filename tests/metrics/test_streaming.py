@@ -1,13 +1,12 @@
-import socket
 from pathlib import Path
 
 import pytest
 import torch
-import torch.distributed as dist
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from references import slow
+from references.processes import in_two_processes
 from surefoot.metrics import METRICS, StreamingMetrics
 from surefoot.metrics.streaming import STREAMING
 from surefoot.predictions import Predictions
@@ -61,8 +60,7 @@ def test_what_cannot_stream_says_so() -> None:
         StreamingMetrics(3).all_reduced()
 
 
-def _process(rank: int, port: int, out: str) -> None:
-    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+def _process(rank: int, folder: Path) -> None:
     stream = StreamingMetrics(4)
     logits, labels = slow.random_case(5)
     part = slice(0, 17) if rank == 0 else slice(17, 60)
@@ -71,15 +69,11 @@ def _process(rank: int, port: int, out: str) -> None:
     whole = stream.all_reduced()
     assert torch.equal(stream.compute()["accuracy"], before)
     assert_same(whole, Predictions(logits, labels))
-    dist.destroy_process_group()
-    (Path(out) / str(rank)).touch()
+    (folder / str(rank)).touch()
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_all_processes_of_a_group_together(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    torch.multiprocessing.spawn(_process, args=(port, str(tmp_path)), nprocs=2)
+    in_two_processes(_process, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1"]
