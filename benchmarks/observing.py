@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from surefoot.curvature import GGN, top_eigenpair, warm_start
+from surefoot.curvature import GGN, eigenpairs
 from surefoot.files import write_atomically
 from surefoot.losses import Lifted
 from surefoot.params import flat
@@ -95,9 +95,8 @@ def tracking_errors(seed: int) -> list[float]:
         assert isinstance(training.objective, Lifted)
         split = training.splits["train"]
         ggn = GGN(training.model, training.objective.loss, split.inputs, split.labels)
-        like = flat([p.detach() for p in ggn.params])
-        start = warm_start(None, like=like, generator=torch.Generator().manual_seed(7))
-        truth = top_eigenpair(ggn.__matmul__, start, tolerance=1e-4, max_matvecs=200)
+        generator = torch.Generator().manual_seed(7)
+        (truth,) = eigenpairs(ggn.__matmul__, ggn.like, tolerance=1e-4, max_matvecs=200, generator=generator)
         assert truth.converged
         errors.append(abs(row["train/ggn_sharpness"] - truth.value) / truth.value)
 

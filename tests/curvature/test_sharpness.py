@@ -6,7 +6,7 @@ from torch import nn
 
 from references.dense import dense_ggn, dense_hessian
 from references.processes import in_two_processes
-from surefoot.curvature import GGN, Hessian, sharpness
+from surefoot.curvature import GGN, Hessian, sharpness, sharpness_by_layer
 from surefoot.losses import CrossEntropy
 from surefoot.models import MLP, ResNet
 
@@ -21,7 +21,7 @@ def test_both_ends_of_both_spectra() -> None:
     model, inputs, labels = case()
     for matrix, dense in ((GGN, dense_ggn), (Hessian, dense_hessian)):
         values = torch.linalg.eigvalsh(dense(model, CrossEntropy(), inputs, labels))
-        for which, truth in (("largest", values[-1]), ("smallest", values[0])):
+        for which, truth in (("largest algebraic", values[-1]), ("smallest algebraic", values[0])):
             found = sharpness(
                 model, CrossEntropy(), (inputs, labels), matrix=matrix, which=which, tolerance=1e-6, max_matvecs=200
             )
@@ -38,8 +38,20 @@ def test_data_in_any_form() -> None:
     assert batched.value == pytest.approx(whole.value, rel=1e-9)
     with pytest.raises(ValueError, match="reduction='sum'"):
         sharpness(model, nn.CrossEntropyLoss(reduction="sum"), (inputs, labels))
-    with pytest.raises(ValueError, match="Did you mean 'largest'"):
-        sharpness(model, CrossEntropy(), (inputs, labels), which="larges")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="Did you mean 'largest algebraic'"):
+        sharpness(model, CrossEntropy(), (inputs, labels), which="largest algebra")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("matrix", [GGN, Hessian])
+def test_each_layer_is_a_block_of_the_matrix(matrix: type[GGN | Hessian]) -> None:
+    model, inputs, labels = case()
+    dense = (dense_ggn if matrix is GGN else dense_hessian)(model, CrossEntropy(), inputs, labels)
+    batches = iter([(inputs[:4], labels[:4]), (inputs[4:], labels[4:])])  # can be read once only
+    found = sharpness_by_layer(model, CrossEntropy(), batches, matrix=matrix, tolerance=1e-8)
+    assert list(found) == ["layers.1", "layers.3"]
+    first = sum(p.numel() for p in model.layers[1].parameters())
+    for block, pair in zip((dense[:first, :first], dense[first:, first:]), found.values(), strict=True):
+        assert pair.value == pytest.approx(torch.linalg.eigvalsh(block)[-1].item(), rel=1e-7)
 
 
 def test_a_residual_network_in_low_precision() -> None:

@@ -2,13 +2,14 @@
 
 from surefoot.curvature.batch_sharpness import BatchSharpness, batch_sharpness, step_sharpness
 from surefoot.curvature.density import Density, spectral_density
-from surefoot.curvature.eigen import Eigenpair, top_eigenpair, warm_start
+from surefoot.curvature.eigen import Eigenpair, eigenpairs
 from surefoot.curvature.ggn import GGN
 from surefoot.curvature.hessian import Hessian
 from surefoot.curvature.matrix import CurvatureMatrix, subset
 from surefoot.curvature.scaled import adaptive_sharpness, effective_sharpness
-from surefoot.curvature.sharpness import sharpness
+from surefoot.curvature.sharpness import sharpness, sharpness_by_layer
 from surefoot.curvature.trace import Trace, trace
+from surefoot.curvature.tracker import SharpnessTracker, Tracked
 
 __all__ = [
     "GGN",
@@ -17,15 +18,17 @@ __all__ = [
     "Density",
     "Eigenpair",
     "Hessian",
+    "SharpnessTracker",
     "Trace",
+    "Tracked",
     "adaptive_sharpness",
     "batch_sharpness",
     "effective_sharpness",
+    "eigenpairs",
     "sharpness",
+    "sharpness_by_layer",
     "spectral_density",
     "step_sharpness",
     "subset",
-    "top_eigenpair",
     "trace",
-    "warm_start",
 ]

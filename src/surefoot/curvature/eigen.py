@@ -1,122 +1,301 @@
-"""The largest eigenvalue of a symmetric matrix known by its products."""
+"""Extreme eigenvalues of a symmetric matrix known by its products, each with what is proved about it."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-_RIVAL = 0.8  # Ritz values above this share of the best are kept: while a network trains, one of them may overtake it
-_MOST_KEPT = 10
+from surefoot.curvature.bound import outer_bound
+from surefoot.curvature.krylov import Krylov, mixed
+from surefoot.registry import look_up
+
+Which = Literal["largest algebraic", "smallest algebraic", "largest magnitude"]
+_SIGNS: dict[str, tuple[float, ...]] = {
+    "largest algebraic": (1.0,),
+    "smallest algebraic": (-1.0,),
+    "largest magnitude": (1.0, -1.0),
+}
+_GUARDS = 3  # Ritz vectors kept at a restart, besides those asked for
+_STALE = 0.05  # squared residual over (distance to the bound times the bound): where start vectors are mended first
+_SMALL = 1 << 21  # numbers that may be held however few vectors they make: small matrices need no restarts
+_FIRST = 0.8  # share of the risk still to be run that the next random vector takes
 
 
 @dataclass(frozen=True, eq=False)
 class Eigenpair:
-    """An estimate that carries its own proof of quality.
+    """An eigenvalue with its proof: it lies between `value` and `bound`.
 
-    `value` is a Rayleigh quotient, so the largest eigenvalue is at least as large. `residual` proves that some
-    eigenvalue lies within that distance, not that it is the largest. `converged` says that the residual is at most the
-    tolerance times the value and that no rival seen could exceed it, or that the space was exhausted.
+    On the side of `value` that is certain, up to rounding: the largest eigenvalue is at least as large as a Ritz value
+    (the n-th as the n-th; the smallest at most as large; in magnitude likewise). On the side of `bound` it holds with
+    probability at least 1 - `delta`, over the random vector of the measurement and whatever the matrix. `residual`
+    proves that some eigenvalue is within that distance of `value`, not which.
     """
 
     value: float
     vector: Tensor  # [P], unit norm
     residual: float  # ||A v - value v||
-    num_matvecs: int
-    converged: bool
-    subspace: Tensor  # [R, P], orthonormal: `vector` and its rivals, where to start the next measurement
+    bound: float
+    delta: float
+    num_matvecs: int  # of the whole measurement, shared by the eigenpairs it returned
+    converged: bool  # `bound` is within the tolerance of `value`
 
 
-def top_eigenpair(
-    matvec: Callable[[Tensor], Tensor], start: Tensor, *, tolerance: float = 0.01, max_matvecs: int = 60
-) -> Eigenpair:
-    """The algebraically largest eigenvalue, by Rayleigh-Ritz on a space that grows along residuals.
+def eigenpairs(
+    matvec: Callable[[Tensor], Tensor],
+    like: Tensor,
+    *,
+    num: int = 1,
+    which: Which = "largest algebraic",
+    start: Tensor | None = None,
+    guards: int = 0,
+    tolerance: float = 0.01,
+    delta: float = 0.05,
+    max_matvecs: int = 100,
+    generator: torch.Generator | None = None,
+) -> list[Eigenpair]:
+    """The `num` outermost eigenpairs of a symmetric matrix of vectors `like` [P], outermost first.
 
-    From one vector this is Lanczos with full reorthogonalisation; from several (`start` [R, P], the previous
-    `subspace` while a network trains) it restarts where the last measurement ended. Stops once the residual of the best
-    pair is at most `tolerance` times its value and no other Ritz pair, its own residual added, reaches beyond that: one
-    that does is a rival on the way up, and the space grows along its residual first. (Bounds that divide the squared
-    residual by the gap to the next Ritz value would stop earlier, and are fooled where eigenvalues are close.) Keeps
-    two vectors of length P per product. What `start` is orthogonal to stays hidden, so it should carry a random part
-    (`warm_start`).
+    Rayleigh-Ritz on a space that grows from the vectors `start` [R, P] (those of a matrix nearby, or none) and a random
+    one. At most max(num + 10, 2 num + 8) vectors are held, more only where they are small. Stops when every bound is
+    within `tolerance` of its value, relative to the value or to `tolerance` times the largest eigenvalue seen, or when
+    the products are spent; `converged` says which. `guards` further pairs are returned as they are: good to start from
+    when the matrix has changed. "largest magnitude" gives one pair only.
+
+    >>> A = torch.diag(torch.arange(100.0))
+    >>> found, = eigenpairs(A.__matmul__, A[0])
+    >>> found.converged, found.value <= 99 <= found.bound
+    (True, True)
     """
+    signs = look_up("end of the spectrum", which, _SIGNS)
+    size = like.numel()
+    if not 1 <= num <= size:
+        raise ValueError(f"`num` must lie in 1..{size}, got {num}.")
+    if num > 1 and len(signs) == 2:
+        raise ValueError("`num` must be 1 for the largest magnitude: ask for several at each end instead.")
     if not tolerance > 0:
         raise ValueError(f"`tolerance` must be positive, got {tolerance}.")
-    if start.ndim != 2 or max_matvecs <= len(start):
-        raise ValueError(
-            f"`max_matvecs` must exceed the number of start vectors [R, P], got {max_matvecs} for {list(start.shape)}."
-        )
-    size = start.shape[1]
-    basis = start.new_empty(0, size)  # V, orthonormal rows
-    images = start.new_empty(0, size)  # A V
-    projected = squared = torch.empty(
-        0, 0, dtype=torch.float64, device="cpu"
-    )  # V A V^T and (A V) (A V)^T; MPS has no float64
-    waiting = list(start)
-    while True:
-        while waiting:
-            direction = _normal_part(waiting.pop(0), basis)
-            if direction is None:
+    if not 0 < delta < 1:
+        raise ValueError(f"`delta` must lie between 0 and 1, got {delta}.")
+    if start is not None and (start.ndim != 2 or start.shape[1] != size or not bool(start.any())):
+        raise ValueError(f"`start` must have shape [R, {size}] and not be zero, got {list(start.shape)}.")
+    if max_matvecs < 1:
+        raise ValueError(f"`max_matvecs` must be at least 1, got {max_matvecs}.")
+    search = _Search(
+        Krylov((lambda v: -matvec(v)) if signs == (-1.0,) else matvec),
+        like,
+        signs if len(signs) == 2 else (1.0,),
+        num,
+        tolerance,
+        delta,
+        torch.Generator().manual_seed(0) if generator is None else generator,
+    )
+    search.begin([] if start is None else list(start.to(like).clone()), max_matvecs)
+    while not search.settled and search.space.num_matvecs < max_matvecs:
+        search.step()
+    return search.pairs(num + guards, sign=signs[0])
+
+
+class _Search:
+    """One measurement on its way."""
+
+    def __init__(
+        self,
+        space: Krylov,
+        like: Tensor,
+        sides: tuple[float, ...],
+        num: int,
+        tolerance: float,
+        delta: float,
+        generator: torch.Generator,
+    ) -> None:
+        self.space = space
+        self.like = like
+        self.sides = sides
+        self.num = num
+        self.tolerance = tolerance
+        self.delta = delta
+        self.generator = generator
+        self.capacity = max(num + 10, 2 * num + 8, min(100, _SMALL // like.numel()))
+        self.bounds = [math.inf] * num
+        self.earlier = [math.inf] * num  # bounds by random vectors before the present one
+        self.left = delta  # of the risk
+        self.exhausted = False
+
+    def begin(self, start: list[Tensor], max_matvecs: int) -> None:
+        """Multiply the start vectors, mend what has gone stale, and only then multiply a random vector.
+
+        In this order because its proof gains from all that was known before it.
+        """
+        for vector in start[: min((self.capacity - 4) // 2, max_matvecs - 1)]:
+            self.space.queue(vector)
+        for _ in range(len(self.space.pending)):
+            self.space.grow()
+        while self.space.basis and self.space.num_matvecs < max_matvecs - 1:
+            self._ritz()
+            remainders = self.space.outside @ self.vectors[: max(self.num, len(start))].T
+            sizes = torch.tensor([self._size(n) for n in range(remainders.shape[1])], dtype=torch.float64, device="cpu")
+            edge = sizes[0] + self._slack(0)
+            harm = remainders.square().sum(dim=0) / (edge.abs() * (edge - sizes) + 1e-300)  # about what the bound loses
+            if float(harm.max()) <= _STALE:
+                break
+            if self._full and not self._forget():
+                break
+            self.space.grow(self._remainder(self.vectors[int(harm.argmax())]))
+        self._probe()
+
+    def step(self) -> None:
+        """One more product, after making room for it; or a fresh random vector where nothing is left to see."""
+        direction = self._direction()
+        if direction is None:
+            self._shrink()
+            self._probe()
+            return
+        if self._full:
+            found = self.num == 1 or all(self._residual(n) <= self._slack(n) for n in range(self.num))
+            if not (found and self._forget()):
+                self._shrink()
+                if found:
+                    self._probe()
+                else:  # go on looking; the random vector is not in the space any more
+                    self.known = -1
+                    self._look()
+                return
+        self.space.grow(direction)
+        self._look()
+
+    @property
+    def _full(self) -> bool:
+        return self.capacity <= len(self.space) < self.like.numel()
+
+    def _forget(self) -> bool:
+        """Make room by forgetting; whether there is some now."""
+        forgot = self.space.forget(self.vectors[: self.num])
+        self._ritz()
+        return forgot and not self._full
+
+    def _shrink(self) -> None:
+        """Keep the best Ritz vectors alone, and the bounds found so far."""
+        self.earlier = list(self.bounds)
+        room = (self.capacity - 7) // 2  # as many pending directions may come with them, and six more products
+        number = max(self.num, min(self.num + _GUARDS, room))
+        if self.space.forgetful:
+            self.space.restart(self.weights[:number])
+        else:
+            self.space.keep(self.vectors[:number])
+
+    def pairs(self, number: int, *, sign: float) -> list[Eigenpair]:
+        """The outermost Ritz pairs; the search is over."""
+        found = []
+        for n, vector in enumerate(mixed(self.space.at_hand, self.weights[:number])):
+            value = float(self.values[n])
+            bound = self.bounds[n] if n < self.num else math.inf
+            found.append(
+                Eigenpair(
+                    value=sign * value,
+                    vector=vector,
+                    residual=self._residual(n),
+                    bound=sign * (math.copysign(bound, value) if len(self.sides) == 2 else bound),
+                    delta=self.delta,
+                    num_matvecs=self.space.num_matvecs,
+                    converged=n < self.num and self._settled(n),
+                )
+            )
+        return found
+
+    @property
+    def settled(self) -> bool:
+        return all(self._settled(n) for n in range(self.num))
+
+    def _settled(self, n: int) -> bool:
+        return n < len(self.values) and self.bounds[n] - self._size(n) <= self._slack(n)
+
+    def _size(self, n: int) -> float:
+        """The n-th Ritz value, its magnitude if both ends count."""
+        return abs(float(self.values[n])) if len(self.sides) == 2 else float(self.values[n])
+
+    def _slack(self, n: int) -> float:
+        seen = float(self.values.abs().max())
+        return self.tolerance * max(abs(float(self.values[n])), self.tolerance * seen)
+
+    def _probe(self) -> None:
+        """Multiply a random vector; what the space holds so far knows nothing of it."""
+        if self.capacity - 1 <= len(self.space) < self.like.numel():  # it brings a direction of its own
+            self._ritz()
+            if not self._forget() or self.capacity - 1 <= len(self.space):
+                self._shrink()
+        noise = torch.randn(self.like.shape, generator=self.generator, device="cpu").to(self.like)
+        self.known = len(self.space.basis)
+        self.norm = self.space.add(noise)
+        self.exhausted = self.norm == 0
+        self.risk = _FIRST * self.left
+        self.left -= self.risk
+        if not self.exhausted:
+            self.space.grow()
+        self._look()
+
+    def _look(self) -> None:
+        """Ritz pairs and bounds of the space as it is now."""
+        self._ritz()
+        for n in range(min(self.num, len(self.values))):
+            if self.exhausted or len(self.values) == self.like.numel():
+                self.bounds[n] = self._size(n)
                 continue
-            image = matvec(direction)
-            if not bool(image.isfinite().all()):
-                raise FloatingPointError(f"Product {len(basis) + 1} with the matrix is not finite.")
-            basis, images = torch.cat([basis, direction[None]]), torch.cat([images, image[None]])
-            projected, squared = _bordered(projected, basis @ image), _bordered(squared, images @ image)
-        if len(basis) == 0:
-            raise ValueError("`start` must not be zero.")
-        values, vectors = torch.linalg.eigh(projected)
-        value, slack = float(values[-1]), tolerance * abs(float(values[-1]))
-        remainder = _remainder(values[-1], vectors[:, -1], basis, images)
-        residual = float(remainder.norm())
-        # ||A v - t v||^2 = ||A v||^2 - t^2 for a Ritz pair: good enough for rivals, and free
-        spreads = ((vectors * (squared @ vectors)).sum(dim=0) - values.square()).clamp(min=0).sqrt()
-        reach = (values + spreads)[:-1]  # an eigenvalue may be as large as this
-        settled = residual <= slack
-        overtaken = len(reach) > 0 and float(reach.max()) > value + slack
-        if settled and overtaken:
-            worst = int(reach.argmax())
-            remainder = _remainder(values[worst], vectors[:, worst], basis, images)
-        next_direction = _normal_part(remainder, basis) if len(basis) < size else None
-        converged = next_direction is None or (settled and not overtaken)
-        if converged or next_direction is None or len(basis) == max_matvecs:
-            kept = min(max(int((values > _RIVAL * value).sum()), 2), _MOST_KEPT)
-            subspace = vectors.flip(1)[:, :kept].T.to(start) @ basis
-            return Eigenpair(value, subspace[0] / subspace[0].norm(), residual, len(basis), converged, subspace)
-        waiting = [next_direction]
+            bound = self._bound(n) if n <= self.known else math.inf
+            if self.earlier[n] >= self._size(n):  # else it is refuted: that random vector was one of the few that miss
+                bound = min(bound, self.earlier[n])
+            self.bounds[n] = bound if n == 0 else min(bound, self.bounds[n - 1])
 
+    def _ritz(self) -> None:
+        """Ritz pairs on the vectors at hand: the weights of those, and of V."""
+        coordinates = self.space.coordinates
+        values, vectors = torch.linalg.eigh(coordinates @ self.space.projected @ coordinates.T)
+        order = (values.abs() if len(self.sides) == 2 else values).argsort(descending=True)
+        self.values, self.weights = values[order], vectors[:, order].T  # in rows
+        self.vectors = self.weights @ coordinates
 
-def warm_start(previous: Tensor | None, *, like: Tensor, generator: torch.Generator) -> Tensor:
-    """Start vectors [R, P] for `top_eigenpair`: the previous subspace with noise in its last row, or one at random.
+    def _residual(self, n: int) -> float:
+        """||A v - value v|| of the n-th Ritz vector."""
+        vector = self.vectors[n]
+        inside = self.space.projected @ vector - self.values[n] * vector
+        return math.hypot(float(inside.norm()), float((self.space.outside @ vector).norm()))
 
-    The noise keeps every direction reachable when the spectrum has turned since the previous measurement. It is drawn
-    on the CPU, so that a seed means the same on every device.
-    """
-    noise = torch.randn(like.shape, generator=generator, device="cpu").to(like)
-    noise /= noise.norm()
-    if previous is None:
-        return noise[None]
-    previous = previous.to(like)
-    return torch.cat([previous[:-1], (previous[-1] + 0.1 * noise)[None]])
+    def _remainder(self, vector: Tensor) -> Tensor:
+        """Of the row of V that leaves most of A v outside, which this finishes."""
+        return self.space.outside[:, int((self.space.outside.norm(dim=0) * vector.abs()).argmax())]
 
+    def _bound(self, n: int) -> float:
+        """Of the n-th eigenvalue: of the largest on what is orthogonal to the first n rows (Courant and Fischer)."""
+        inner, outside = self.space.projected[n:, n:], self.space.outside[:, n:]
+        risk = self.risk / len(self.sides)
+        return max(outer_bound(side * inner, outside, self.known - n, self.norm, delta=risk) for side in self.sides)
 
-def _normal_part(vector: Tensor, basis: Tensor) -> Tensor | None:
-    """The unit vector along what of `vector` lies outside the basis; None where that is no more than rounding."""
-    scale = float(vector.norm())
-    for _ in range(2):  # twice is enough (Kahan)
-        vector = vector - basis.T @ (basis @ vector)
-    norm = float(vector.norm())
-    rounding = 10 * torch.finfo(vector.dtype).eps * vector.numel() ** 0.5
-    return vector / norm if norm > rounding * scale else None
+    def _direction(self) -> Tensor | None:
+        """Which mixture of the pending directions to multiply next; None if only a fresh random vector can help."""
+        if not self.space.pending:
+            return None
+        if len(self.values) < self.num:
+            return self._some(self.space.outside[:, -1])
+        n = next(n for n in range(self.num) if not self._settled(n))
+        slack = self._slack(n)
+        if n <= self.known:
+            # the residual of (u - A) x = b', whose norm is what the bound waits for
+            inner = self.space.projected[n:, n:]
+            side = max(self.sides, key=lambda side: float(torch.linalg.eigvalsh(side * inner)[-1]))
+            edge = float(torch.linalg.eigvalsh(side * inner)[-1])
+            if edge <= self._size(n) + slack / 2:
+                matrix = -side * inner
+                matrix.diagonal().add_(edge + slack)
+                probe = torch.zeros(len(inner), dtype=torch.float64, device="cpu")
+                probe[self.known - n] = self.norm
+                whole = torch.zeros(len(self.space.basis), dtype=torch.float64, device="cpu")
+                whole[n:] = torch.linalg.solve(matrix, probe)
+                return self._some(self._remainder(whole))
+        blurred = [m for m in range(self.num) if self._residual(m) > self._slack(m)]
+        return self._some(self._remainder(self.vectors[blurred[0]])) if blurred else None
 
-
-def _bordered(matrix: Tensor, products: Tensor) -> Tensor:
-    """A symmetric matrix with one more row and column."""
-    edge = products.cpu().double()
-    return torch.cat([torch.cat([matrix, edge[None, :-1]]), edge[:, None]], dim=1)
-
-
-def _remainder(value: Tensor, weights: Tensor, basis: Tensor, images: Tensor) -> Tensor:
-    """A v - value v for the Ritz vector v = weights V."""
-    turned = weights.to(basis)
-    return turned @ images - value.to(basis) * (turned @ basis)
+    @staticmethod
+    def _some(direction: Tensor) -> Tensor | None:
+        return direction if bool(direction.any()) else None

@@ -38,6 +38,9 @@ class CurvatureMatrix(ABC):
     product over those of all; every process must then call alike.
     """
 
+    build_cost = 1.0  # of looking at the model once, in gradients, for planning
+    product_cost = 1.0  # of one product, likewise
+
     def __init__(
         self,
         model: nn.Module,
@@ -98,6 +101,12 @@ class CurvatureMatrix(ABC):
         """P."""
         return sum(p.numel() for p in self.params)
 
+    @property
+    def like(self) -> Tensor:
+        """The weights as a vector [P] of the kind to multiply: float32 at least, however the weights are stored."""
+        weights = flat([p.detach() for p in self.params])
+        return weights.float() if weights.dtype.itemsize < 4 else weights
+
     def __matmul__(self, vectors: Tensor) -> Tensor:
         """A v for a vector [P], or for each row of a block [R, P], in the vectors' own precision."""
         given, vectors = vectors.dtype, vectors.to(self.params[0].dtype)
@@ -116,7 +125,7 @@ class CurvatureMatrix(ABC):
                 image = torch.cat([part.reshape(len(vectors), -1) for part in whole], dim=1)
             else:
                 image = flat(parts)
-            images.append(image * (count / self.num_samples))
+            images.append(image if count == self.num_samples else image * (count / self.num_samples))
         return _summed(images).to(given)  # like `vectors`
 
     def gradient(self) -> Tensor:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from surefoot.curvature.eigen import Eigenpair, top_eigenpair, warm_start
+from surefoot.curvature.eigen import Eigenpair, eigenpairs
 from surefoot.curvature.matrix import CurvatureMatrix
 from surefoot.params import flat
 
@@ -49,7 +49,11 @@ def adam_preconditioner(matrix: CurvatureMatrix, optimizer: Optimizer) -> Tensor
 
 
 def _top(matrix: CurvatureMatrix, *, by: Tensor, tolerance: float, most: int, seed: int) -> Eigenpair:
-    start = warm_start(None, like=by, generator=torch.Generator().manual_seed(seed))
-    return top_eigenpair(
-        lambda v: by * (matrix @ (by * v)), start, tolerance=tolerance, max_matvecs=min(most, matrix.size + 1)
+    (found,) = eigenpairs(
+        lambda v: by * (matrix @ (by * v)),
+        by,
+        tolerance=tolerance,
+        max_matvecs=most,
+        generator=torch.Generator().manual_seed(seed),
     )
+    return found

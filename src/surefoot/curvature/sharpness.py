@@ -1,50 +1,83 @@
 """The largest curvature eigenvalue of a model's loss, in one call."""
 
-from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any, Literal
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from surefoot.curvature.eigen import Eigenpair, top_eigenpair, warm_start
+from surefoot.curvature.eigen import Eigenpair, Which, eigenpairs
 from surefoot.curvature.ggn import GGN
 from surefoot.curvature.matrix import CurvatureMatrix, Loss
-from surefoot.params import flat
-from surefoot.registry import look_up
 
-_SIGNS = {"largest": 1.0, "smallest": -1.0}
+Data = tuple[Tensor, Tensor] | Iterable[tuple[Any, Tensor]]
 
 
 def sharpness(
     model: nn.Module,
     loss: Loss,
-    data: tuple[Tensor, Tensor] | Iterable[tuple[Any, Tensor]],
+    data: Data,
     *,
     matrix: type[CurvatureMatrix] = GGN,
-    which: Literal["largest", "smallest"] = "largest",
+    which: Which = "largest algebraic",
+    only: Callable[[str], bool] = lambda name: True,
     tolerance: float = 0.01,
+    delta: float = 0.05,
     max_matvecs: int = 100,
     seed: int = 0,
 ) -> Eigenpair:
-    """The algebraically largest (or smallest) eigenvalue of the Gauss-Newton matrix or the Hessian, with its residual.
+    """The largest eigenvalue of the Gauss-Newton matrix or the Hessian, between `value` and `bound`.
 
-    `data` is a pair of tensors, inputs and labels, or batches of such pairs, for example a `DataLoader`. About ten
-    gradients of all the data. The model is looked at in eval mode and left as found.
+    `data` is a pair of tensors, inputs and labels, or batches of such pairs, for example a `DataLoader`. `only` keeps
+    the parameters whose name it accepts. About ten gradients of all the data. The model is looked at in eval mode and
+    left as found.
 
     >>> model = nn.Linear(2, 3)
     >>> found = sharpness(model, nn.CrossEntropyLoss(), (torch.eye(2), torch.tensor([0, 1])))
     >>> found.converged
     True
     """
-    sign = look_up("end of the spectrum", which, _SIGNS)
-    whole = isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, Tensor) for part in data)
-    curvature = matrix(model, loss, *data) if whole else matrix.over(model, loss, data)  # type: ignore[arg-type]
-    like = flat([p.detach() for p in curvature.params])
-    if like.dtype.itemsize < 4:  # the weights may be of low precision, the subspace may not
-        like = like.float()
-    start = warm_start(None, like=like, generator=torch.Generator().manual_seed(seed))
-    found = top_eigenpair(
-        lambda v: sign * (curvature @ v), start, tolerance=tolerance, max_matvecs=min(max_matvecs, curvature.size + 1)
+    curvature = _matrix_of(matrix, model, loss, data, only)
+    (found,) = eigenpairs(
+        curvature.__matmul__,
+        curvature.like,
+        which=which,
+        tolerance=tolerance,
+        delta=delta,
+        max_matvecs=max_matvecs,
+        generator=torch.Generator().manual_seed(seed),
     )
-    return replace(found, value=sign * found.value)
+    return found
+
+
+def sharpness_by_layer(
+    model: nn.Module, loss: Loss, data: Data, *, matrix: type[CurvatureMatrix] = GGN, **options: Any
+) -> dict[str, Eigenpair]:
+    """`sharpness` of each layer alone, the other weights held: of the diagonal blocks, by the layer's name.
+
+    A layer is a module with trainable parameters of its own. Each costs as much as the whole.
+
+    >>> model = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 3))
+    >>> list(sharpness_by_layer(model, nn.CrossEntropyLoss(), (torch.eye(2), torch.tensor([0, 1]))))
+    ['0', '2']
+    """
+    named = [name for name, p in model.named_parameters() if p.requires_grad]
+    if not isinstance(data, tuple):
+        data = list(data)  # read once, looked at by every layer
+    found = {}
+    for layer in dict.fromkeys(map(_layer, named)):
+        own = {name for name in named if _layer(name) == layer}
+        found[layer] = sharpness(model, loss, data, matrix=matrix, only=own.__contains__, **options)
+    return found
+
+
+def _layer(parameter: str) -> str:
+    return parameter.rpartition(".")[0]
+
+
+def _matrix_of(
+    matrix: type[CurvatureMatrix], model: nn.Module, loss: Loss, data: Data, only: Callable[[str], bool]
+) -> CurvatureMatrix:
+    if isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, Tensor) for part in data):
+        return matrix(model, loss, *data, only=only)
+    return matrix.over(model, loss, data, only=only)  # type: ignore[arg-type]

@@ -50,8 +50,13 @@ def study_outcome(root: Path) -> dict[str, Any]:
             rows, told = folder.rows()
             notes += told
             trajectories.append(Trajectory(folder.spec, rows))
-            unsure = sum(row.get(f"{split}/ggn_converged") == 0 for row in rows for split in ("train", "test"))
-            notes += [f"{folder.spec.label}: {unsure} sharpness values did not converge."] if unsure else []
+            unsure = sum(
+                row.get(f"{split}/{key}") == 0
+                for row in rows
+                for split in ("train", "test")
+                for key in ("ggn_certified", "ggn_converged")  # the latter in runs of earlier versions
+            )
+            notes += [f"{folder.spec.label}: {unsure} sharpness values are not certified."] if unsure else []
     statuses = {folder.path.name: folder for folder in folders}
     named = [
         {"run": label, **_state(statuses[run])}

@@ -1,0 +1,134 @@
+"""The outermost eigenvalues of a model's curvature, followed while it trains."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from surefoot.curvature.eigen import Eigenpair, Which, eigenpairs
+from surefoot.curvature.ggn import GGN
+from surefoot.curvature.matrix import CurvatureMatrix, Loss
+
+_SAVED = 4  # budgets that may be saved up for a hard measurement; the first one starts with as much
+_GUARDS = 1  # vectors kept besides those asked for: the next to come up
+_STALE = 0.98  # overlap of an eigenvector with itself one measurement ago, squared, below which vectors are not kept
+
+
+@dataclass(frozen=True, eq=False)
+class Tracked:
+    """One measurement: eigenpairs, outermost first, and what it cost."""
+
+    pairs: tuple[Eigenpair, ...]
+    gradients: float  # spent, by the costs that the matrix states
+    overlap: float | None  # squared, of the first eigenvector with that of the measurement before
+
+    @property
+    def value(self) -> float:
+        """The outermost eigenvalue, or what is known of it: it lies between this and `bound`."""
+        return self.pairs[0].value
+
+    @property
+    def bound(self) -> float:
+        """See `Eigenpair`."""
+        return self.pairs[0].bound
+
+    @property
+    def certified(self) -> bool:
+        """Whether all bounds are within the tolerance of their values."""
+        return all(pair.converged for pair in self.pairs)
+
+    @property
+    def crossed(self) -> bool:
+        """Whether another direction has become the outermost one, by crossing or because all has turned."""
+        return self.overlap is not None and self.overlap < 0.5
+
+
+class SharpnessTracker:
+    """Follows the `num` outermost curvature eigenvalues along training, at about six gradients per certified value.
+
+    Each measurement starts from the vectors of the one before, mends them, and proves with a fresh random vector that
+    nothing was missed (`Eigenpair.bound`), so that eigenvalues may cross and new ones rise between measurements. Where
+    vectors turn faster than they are looked at, as at the edge of stability, starting from them costs more than it
+    saves: then it starts from the random vector alone, until they overlap again. `budget` is what a measurement may
+    spend on average, in gradients; what easy ones leave is saved for hard ones. A value that could not be certified
+    within it is returned, and says so.
+
+    >>> tracker = SharpnessTracker()
+    >>> model = nn.Linear(2, 3)
+    >>> found = tracker.measure(model, nn.CrossEntropyLoss(), torch.eye(2), torch.tensor([0, 1]))
+    >>> found.certified
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        num: int = 1,
+        matrix: type[CurvatureMatrix] = GGN,
+        which: Which = "largest algebraic",
+        tolerance: float = 0.02,
+        delta: float = 0.05,
+        budget: float = 12.0,
+        seed: int = 0,
+    ) -> None:
+        if not tolerance > 0:
+            raise ValueError(f"`tolerance` must be positive, got {tolerance}.")
+        if not 0 < delta < 1:
+            raise ValueError(f"`delta` must lie between 0 and 1, got {delta}.")
+        if not budget >= matrix.build_cost + (num + 2) * matrix.product_cost:
+            least = matrix.build_cost + (num + 2) * matrix.product_cost
+            raise ValueError(f"`budget` must be at least {least:.3g} gradients for {num} eigenvalues, got {budget}.")
+        self.num = num
+        self.matrix = matrix
+        self.which = which
+        self.tolerance = tolerance
+        self.delta = delta
+        self.budget = budget
+        self.saved = _SAVED * budget
+        self._generator = torch.Generator().manual_seed(seed)
+        self._vectors: Tensor | None = None  # [num + guards, P] of the measurement before
+        self._fresh = False  # whether those are worth starting from
+
+    def measure(self, model: nn.Module, loss: Loss, inputs: Tensor, labels: Tensor, **options: Any) -> Tracked:
+        """Look at the model as it is now. `options` go to the matrix (`only`, `chunk_size`)."""
+        matrix = self.matrix(model, loss, inputs, labels, **options)
+        like = matrix.like
+        affordable = int((self.saved + self.budget - matrix.build_cost) / matrix.product_cost)
+        before = None if self._vectors is None else self._vectors.to(like)
+        if before is not None and before.shape[1] != like.numel():
+            raise ValueError(f"The tracker followed {before.shape[1]} weights so far, got {like.numel()}.")
+        found = eigenpairs(
+            matrix.__matmul__,
+            like,
+            num=self.num,
+            which=self.which,
+            start=before if self._fresh else None,
+            guards=_GUARDS,
+            tolerance=self.tolerance,
+            delta=self.delta,
+            max_matvecs=affordable,
+            generator=self._generator,
+        )
+        spent = matrix.build_cost + found[0].num_matvecs * matrix.product_cost
+        self.saved = min(self.saved + self.budget - spent, _SAVED * self.budget)
+        overlap = None if before is None else float(before[0] @ found[0].vector) ** 2
+        self._fresh = overlap is None or overlap >= _STALE
+        self._vectors = torch.stack([pair.vector for pair in found])
+        return Tracked(tuple(found[: self.num]), spent, overlap)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Vectors to start from, what is saved of the budget, and the generator."""
+        return {
+            "vectors": self._vectors,
+            "fresh": self._fresh,
+            "saved": self.saved,
+            "generator": self._generator.get_state(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state."""
+        self._vectors = state["vectors"]
+        self._fresh = state["fresh"]
+        self.saved = state["saved"]
+        self._generator.set_state(state["generator"])
