@@ -69,7 +69,7 @@ class SharpnessTracker:
         which: Which = "largest algebraic",
         tolerance: float = 0.02,
         delta: float = 0.05,
-        budget: float = 12.0,
+        budget: float = 20.0,
         seed: int = 0,
     ) -> None:
         if not tolerance > 0:

@@ -107,6 +107,30 @@ def correlation_by_end(curves: Sequence[Mapping[str, Any]], *, optimizers: Seque
     return svg(draw, size=(10, 3.4), name="correlation-by-end")
 
 
+def stability(runs: Sequence[Run]) -> str:
+    """Largest eigenvalues and batch sharpness of the training set over the steps, one panel per run."""
+    curves = (
+        ("train/hessian_sharpness", "largest eigenvalue of the Hessian", "#0072B2"),
+        ("train/ggn_sharpness", "of the Gauss-Newton matrix", "#009E73"),
+        ("train/batch_sharpness", "batch sharpness", "#E69F00"),
+    )
+
+    def draw(figure: "Figure") -> None:
+        panels = figure.subplots(1, len(runs), squeeze=False)[0]
+        for axes, (spec, rows) in zip(panels, runs, strict=True):
+            edge = 2 / _lr(spec)
+            for key, label, colour in curves:
+                axes.plot(*_series(rows, "step", key), label=label, color=colour, linewidth=1)
+            axes.axhline(edge, color="black", linestyle="--", linewidth=1)
+            axes.set(title=f"{spec.optimizer.name}, lr {_lr(spec):.4g}, seed {spec.seed}", xlabel="step")
+            axes.set_ylim(0, 2 * edge)
+        panels[0].set_ylabel("curvature")
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+
+    return svg(draw, size=(4 * len(runs), 3.6), name="stability")
+
+
 def colour_of(optimizer: str) -> str:
     """The optimizer's colour."""
     return OPTIMIZER_COLOURS.get(optimizer, _OTHER)

@@ -8,7 +8,7 @@ from typing import Any
 
 from surefoot.files import write_atomically
 from surefoot.report.page import Picture, Section, render
-from surefoot.report.plots import Run, correlation_by_end, phase, trajectories
+from surefoot.report.plots import Run, correlation_by_end, phase, stability, trajectories
 from surefoot.table import Table
 
 
@@ -83,7 +83,10 @@ def _page(outcome: Mapping[str, Any], runs: Sequence[Run]) -> str:
     optimizers = list(dict.fromkeys(spec.optimizer.name for spec, _ in runs))
     first, *others = outcome["tables"]
     sections = [Section("The answer", tables=(first, outcome["claims"]))]
-    if runs:
+    if runs and not outcome["curves"]:
+        picture = Picture(stability(runs), "One panel per run; dashed: 2/lr.")
+        sections.append(Section("Curvature along training", figures=(picture,)))
+    elif runs:
         pictures = (
             Picture(phase(runs, optimizers=optimizers), "ECE against sharpness along each run: dot first, cross last."),
             Picture(

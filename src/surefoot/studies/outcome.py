@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from surefoot.registry import look_up
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import RunFolder, read_record
-from surefoot.studies import coupling
+from surefoot.studies import coupling, edge_of_stability
 from surefoot.studies.correlation import Trajectory
 
 
@@ -21,7 +21,7 @@ class Analysis(Protocol):
     def outcome(self, runs: Iterable[Trajectory], *, compare_with_paper: bool) -> dict[str, Any]: ...
 
 
-OUTCOMES: dict[str, Analysis] = {"coupling": coupling}
+OUTCOMES: dict[str, Analysis] = {"coupling": coupling, "edge_of_stability": edge_of_stability}
 
 
 def study_record(root: Path) -> dict[str, Any]:

@@ -1,25 +1,28 @@
-"""The largest eigenvalue of the Gauss-Newton matrix of every split, followed along training."""
+"""The largest curvature eigenvalue, followed along training."""
 
 from typing import Any
 
-from surefoot.curvature import SharpnessTracker
+from surefoot.curvature import GGN, CurvatureMatrix, Hessian, SharpnessTracker
 from surefoot.losses import Lifted
 from surefoot.training.observers.observer import keyed
 from surefoot.training.snapshot import Diverged, Snapshot
 
 
 class Curvature:
-    """GN sharpness with its proof: it lies between `ggn_sharpness` and `ggn_bound`; certified (1) or not (0).
+    """GN sharpness of every split with its proof: between `ggn_sharpness` and `ggn_bound`; certified (1) or not (0).
 
     The bound holds with probability at least 1 - `delta` each time. `budget` is what a measurement of one split may
     cost on average, in gradients of that split; `ggn_gradients` is what it did cost. See `SharpnessTracker`. Needs an
     objective that is a loss of logits.
     """
 
+    matrix: type[CurvatureMatrix] = GGN
+    splits: tuple[str, ...] | None = None  # all
     quantities: tuple[str, ...] = ("ggn_sharpness", "ggn_bound", "ggn_residual", "ggn_gradients", "ggn_certified")
 
-    def __init__(self, *, tolerance: float = 0.02, delta: float = 0.05, budget: float = 12.0, seed: int = 0) -> None:
+    def __init__(self, *, tolerance: float = 0.02, delta: float = 0.05, budget: float = 20.0, seed: int = 0) -> None:
         self._options: dict[str, Any] = {"tolerance": tolerance, "delta": delta, "budget": budget, "seed": seed}
+        self._options["matrix"] = self.matrix
         SharpnessTracker(**self._options)  # refuses what is out of range before anything has run
         self._trackers: dict[str, SharpnessTracker] = {}
 
@@ -28,6 +31,8 @@ class Curvature:
             raise ValueError("The curvature observer needs an objective that is a loss of logits and labels.")
         row: dict[str, float] = {}
         for name, split in snapshot.splits.items():
+            if self.splits is not None and name not in self.splits:
+                continue
             tracker = self._trackers.setdefault(name, SharpnessTracker(**self._options))
             try:
                 found = tracker.measure(snapshot.model, snapshot.objective.loss, split.inputs, split.labels)
@@ -46,3 +51,11 @@ class Curvature:
         self._trackers = {name: SharpnessTracker(**self._options) for name in state}
         for name, tracker in self._trackers.items():
             tracker.load_state_dict(state[name])
+
+
+class HessianCurvature(Curvature):
+    """The same of the training loss's Hessian: what gradient descent is held at 2 / lr by, at the edge of stability."""
+
+    matrix = Hessian
+    splits = ("train",)
+    quantities = tuple(name.replace("ggn", "hessian") for name in Curvature.quantities)

@@ -1,0 +1,111 @@
+"""Does curvature rise to 2 / lr and stay there? The table and claims of the edge-of-stability study."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from surefoot.runs.spec import RunSpec
+from surefoot.studies.correlation import Trajectory
+from surefoot.table import Cell, Estimate, Table
+
+NEAR = 0.9  # of 2 / lr: from here on a run counts as at the edge
+HELD = (0.9, 1.3)  # of 2 / lr, the mean from there on: held. Cross-entropy bounces above the edge rather than below
+KINDS = {
+    "largest eigenvalue of the Hessian": "train/hessian_sharpness",
+    "of the Gauss-Newton matrix": "train/ggn_sharpness",
+    "batch sharpness": "train/batch_sharpness",
+}
+
+
+def check(spec: RunSpec) -> None:
+    """Raise ValueError unless a run of this spec measures what the study shows."""
+    for name in ("curvature", "hessian", "batch_sharpness"):
+        if name not in spec.observers:
+            raise ValueError(
+                f"The edge-of-stability study needs the observer {name}, and {spec.label} does without it."
+            )
+    if spec.optimizer.name not in ("gd", "sgd") or spec.optimizer.options.get("momentum"):
+        raise ValueError(f"The edge-of-stability study is about GD and SGD without momentum, got {spec.label}.")
+
+
+def outcome(runs: Iterable[Trajectory], *, compare_with_paper: bool) -> dict[str, Any]:
+    """The table and the claims; there is no paper's table to compare with."""
+    found = sorted((run for run in runs if run.rows), key=lambda run: (run.optimizer, run.lr, run.spec.seed))
+    return {"cells": [], "tables": [_table(found)], "claims": _claims(found), "curves": []}
+
+
+def _held_key(run: Trajectory) -> str:
+    return "train/hessian_sharpness" if run.optimizer == "gd" else "train/batch_sharpness"
+
+
+def _edge(run: Trajectory) -> float:
+    return 2 / run.lr
+
+
+def _at_the_edge(run: Trajectory) -> Sequence[dict[str, Any]]:
+    """The rows from the first one near the edge on."""
+    key = _held_key(run)
+    first = next((k for k, row in enumerate(run.rows) if (row.get(key) or 0) >= NEAR * _edge(run)), None)
+    return [] if first is None else [dict(row) for row in run.rows[first:]]
+
+
+def _ratio(run: Trajectory, key: str) -> Estimate:
+    return Estimate.of(row[key] / _edge(run) for row in _at_the_edge(run) if row.get(key) is not None)
+
+
+def _table(runs: Sequence[Trajectory]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for run in runs:
+        there = _at_the_edge(run)
+        certified = Estimate.of(float(row.get("train/hessian_certified") or 0) for row in run.rows)
+        rows.append(
+            (
+                run.optimizer,
+                run.lr,
+                run.spec.batch_size,
+                run.spec.seed,
+                _edge(run),
+                int(there[0]["step"]) if there else None,
+                *(_ratio(run, key) for key in KINDS.values()),
+                certified.mean,
+            )
+        )
+    return Table(
+        name="edge",
+        title="Curvature in units of 2/lr, from the first time it is near the edge to the end of the run",
+        columns=("optimizer", "lr", "batch", "seed", "2/lr", "near the edge at step", *KINDS, "certified"),
+        rows=tuple(rows),
+        notes=(
+            f"Near the edge: {NEAR} of 2/lr, by the Hessian's largest eigenvalue for GD, by batch sharpness for SGD. "
+            "Mean ± deviation over the n observed steps from there on, which are not independent. Certified: the share "
+            "of the Hessian's eigenvalues proved to 2 % with probability 95 %.",
+        ),
+    )
+
+
+def _claims(runs: Sequence[Trajectory]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for run in runs:
+        what = "the Hessian's largest eigenvalue" if run.optimizer == "gd" else "batch sharpness"
+        ratio = _ratio(run, _held_key(run))
+        held = ratio.mean is not None and HELD[0] <= ratio.mean <= HELD[1]
+        statement = f"{run.optimizer} at lr {run.lr:.4g}: {what} rises to 2/lr and hovers"
+        rows.append((statement, str(ratio), _verdict(ratio.mean, held)))
+        if run.optimizer == "sgd":
+            below = _ratio(run, "train/hessian_sharpness")
+            holds = below.mean is not None and ratio.mean is not None and below.mean < min(NEAR, ratio.mean)
+            statement = f"sgd at lr {run.lr:.4g}: the full-batch Hessian's largest eigenvalue stays below meanwhile"
+            rows.append((statement, str(below), _verdict(below.mean, holds)))
+    return Table(
+        name="claims",
+        title="What the literature says, and what these runs say",
+        columns=("claim", "in units of 2/lr", "verdict"),
+        rows=tuple(rows),
+        notes=(
+            f"Hovers: the mean from the first time near the edge on lies in [{HELD[0]}, {HELD[1]}] times 2/lr, bounds "
+            f"of our choice. Stays below: that mean is under {NEAR} and under batch sharpness's.",
+        ),
+    )
+
+
+def _verdict(known: float | None, holds: bool) -> str:
+    return "cannot tell: the edge was not reached" if known is None else "holds" if holds else "does not hold"
