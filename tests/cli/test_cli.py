@@ -11,6 +11,7 @@ import pytest
 from surefoot.cli import main
 from surefoot.files import locked
 from surefoot.runs.spec import RunSpec
+from surefoot.runs.store import RunFolder
 
 SPEC = """
 budget = 20
@@ -240,3 +241,39 @@ def test_ctrl_c_leaves_a_run_that_the_same_command_finishes(spec: Path) -> None:
     assert b"goes on from the last checkpoint" in told
     again = subprocess.run(command, capture_output=True, check=True)
     assert json.loads(again.stdout)["status"] == "done"
+
+
+def test_sharpness_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = tmp_path / "spec.toml"
+    spec.write_text(
+        'budget = 3\noptimizer = {name = "gd", lr = 0.1}\ndata = {name = "digits", num_train = 100}\n'
+        'model = {name = "mlp", widths = [5]}\n'
+    )
+    assert main(["train", str(spec), "--out", str(tmp_path / "runs")]) == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    (last,) = [row for row in RunFolder(run).rows()[0] if row["step"] == 3]
+    capsys.readouterr()
+    assert main(["sharpness", str(run), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    ggn, hessian = told["eigenvalues"]
+    assert told["step"] == 3
+    assert told["two_over_lr"] == pytest.approx(20)
+    assert ggn["certified"]
+    assert ggn["value"] == pytest.approx(last["train/ggn_sharpness"], rel=0.02)
+    assert hessian["matrix"] == "hessian"
+    arguments = ["sharpness", str(run / "checkpoint.safetensors"), "--matrix", "ggn", "--split", "test"]
+    assert main([*arguments, "--samples", "50", "--layers"]) == 0
+    shown = capsys.readouterr().out
+    assert "layers.1" in shown
+    assert "n = 50" in shown
+    for bad, why in (
+        ([str(tmp_path)], "not a run folder"),
+        ([str(run), "--samples", "101"], "`num_samples` must lie in 1..100"),
+        ([str(run), "--layers", "--num", "2"], "one eigenvalue per layer"),
+        ([str(run), "--tolerance", "0"], "`tolerance` must be positive"),
+    ):
+        assert main(["sharpness", *bad]) == 2
+        assert why in capsys.readouterr().err
+    (run / "checkpoint.safetensors").unlink()
+    assert main(["sharpness", str(run)]) == 2
+    assert "an archived run has no weights" in capsys.readouterr().err

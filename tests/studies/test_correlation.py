@@ -79,16 +79,16 @@ def test_outcome_says_what_was_put_in() -> None:
     runs = [trajectory(lr, seed) for lr in (0.1, 0.2, 0.3) for seed in (0, 1)]
     found = outcome(runs, compare_with_paper=True)
     first = found["tables"][0]
-    assert first.columns == ("calibration error", "GN sharpness of", "gd", "gd, paper")
+    assert first.columns == ("calibration error", "sharpness", "gd", "gd, paper")
     assert first.rows[0][2].mean == pytest.approx(1.0)
     assert first.rows[0][3] == "0.83 ± 0.08"
     assert len(found["cells"]) == len(PAIRS) * 2 * 6
     assert all({"mean", "std", "n"} <= set(cell) for cell in found["cells"])
     claims = {row[0]: row[-1] for row in found["claims"].rows}
-    assert claims["train ECE goes along with the train set's GN sharpness under gd: r > 0"] == "holds"
+    assert claims["train ECE goes along with sharpness (GN, training set) under gd: r > 0"] == "holds"
     curve = found["curves"][0]
     assert curve["steps"] == list(range(40, 101, 10))
-    assert curve["r"]["train ECE, train-set sharpness"][-1] == pytest.approx(1.0)
+    assert curve["r"]["train ECE, GN, training set"][-1] == pytest.approx(1.0)
 
 
 def test_outcome_of_nothing_is_empty_not_an_error() -> None:

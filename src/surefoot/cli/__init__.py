@@ -15,6 +15,7 @@ from surefoot.cli.evaluate import Evaluate
 from surefoot.cli.listing import List
 from surefoot.cli.report import Report
 from surefoot.cli.request import BadRequest
+from surefoot.cli.sharpness import Sharpness
 from surefoot.cli.study import Study
 from surefoot.cli.train import Train
 
@@ -23,6 +24,7 @@ Command = (
     | Annotated[Calibrate, tyro.conf.subcommand("calibrate")]
     | Annotated[Apply, tyro.conf.subcommand("apply")]
     | Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Sharpness, tyro.conf.subcommand("sharpness")]
     | Annotated[Study, tyro.conf.subcommand("study")]
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[List, tyro.conf.subcommand("list")]
@@ -36,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given == ["--version"]:
         print(f"surefoot {__version__}")
         return 0
-    command: Evaluate | Calibrate | Apply | Train | Study | Report | List | Doctor = tyro.cli(
+    command: Evaluate | Calibrate | Apply | Train | Sharpness | Study | Report | List | Doctor = tyro.cli(
         Command,
         args=given or ["--help"],
         prog="surefoot",

@@ -99,6 +99,7 @@ class _Keeper:
                     self.folder.cut(self.times, extra["times_bytes"])
                     checkpoint.restore(self.training, state)
                     self.begun -= extra["seconds"]
+                    self.training.seconds_observing = extra["observing"]
                     self.spent = extra["spent"]
                     (self.folder.path / "error.txt").unlink(missing_ok=True)
                     return ()
@@ -140,7 +141,8 @@ class _Keeper:
     def _record_row(self, row: dict[str, float]) -> None:
         self.folder.append(row)
         seconds = round(time.monotonic() - self.begun, 4)
-        self.folder.append_line(self.times, {"step": row["step"], "seconds": seconds})
+        observing = round(self.training.seconds_observing, 4)
+        self.folder.append_line(self.times, {"step": row["step"], "seconds": seconds, "observing": observing})
 
     def _between(self) -> bool:
         now = time.monotonic()
@@ -159,6 +161,7 @@ class _Keeper:
             metrics_bytes=length,
             times_bytes=self.times.stat().st_size if self.times.exists() else 0,
             seconds=time.monotonic() - self.begun,
+            observing=self.training.seconds_observing,
             spent=self.spent,
         )
         self.saved = time.monotonic()
@@ -172,6 +175,8 @@ class _Keeper:
             "seed": self.spec.seed,
             "step": self.training.step,
             "gradients": self.training.num_gradients,
+            "seconds": round(time.monotonic() - self.begun, 3),
+            "seconds_observing": round(self.training.seconds_observing, 3),
             "device": self.device,
             "code": code_digest(),
             "commit": commit(),

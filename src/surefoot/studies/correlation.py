@@ -10,7 +10,8 @@ from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import Row
 from surefoot.table import Estimate
 
-Pair = tuple[str, str, str]  # the split of the calibration error, the error, the split of the sharpness
+Pair = tuple[str, str, str]  # the split of the calibration error, the error, which sharpness
+SHARPNESSES = {"train": "train/ggn_sharpness", "test": "test/ggn_sharpness", "batch": "train/batch_sharpness"}
 FEWEST = 5  # observations under a correlation
 
 
@@ -67,7 +68,7 @@ class Correlation:
     optimizer: str
     split: str
     error: str
-    sharpness: str  # the split whose Gauss-Newton sharpness it is
+    sharpness: str  # among SHARPNESSES: Gauss-Newton of a split, or batch sharpness
     sampling: str  # equal or log
     window: str
     mean: float | None
@@ -90,7 +91,7 @@ def correlation(
     by_lr: dict[float, list[float]] = {}
     for run in runs:
         if run.optimizer == optimizer:
-            r = pearson(run.chosen(sampling, window), f"{split}/{error}", f"{sharpness}/ggn_sharpness")
+            r = pearson(run.chosen(sampling, window), f"{split}/{error}", SHARPNESSES[sharpness])
             if r is not None:
                 by_lr.setdefault(run.lr, []).append(r)
     means = {f"{lr:.6g}": sum(values) / len(values) for lr, values in sorted(by_lr.items())}

@@ -7,7 +7,16 @@ from statistics import median
 from typing import Any
 
 from surefoot.runs.spec import RunSpec
-from surefoot.studies.correlation import FEWEST, Correlation, Pair, Trajectory, correlation, pearson, t_interval
+from surefoot.studies.correlation import (
+    FEWEST,
+    SHARPNESSES,
+    Correlation,
+    Pair,
+    Trajectory,
+    correlation,
+    pearson,
+    t_interval,
+)
 from surefoot.table import Cell, Estimate, Table
 
 # Table 1 of the paper (CIFAR-10, 5,000 images, MLP): mean and deviation over four learning rates.
@@ -25,7 +34,12 @@ PAIRS: tuple[Pair, ...] = (
     ("test", "kce", "test"),
     ("test", "ece", "train"),
     ("test", "kce", "train"),
+    ("train", "ece", "batch"),
+    ("train", "kce", "batch"),
+    ("test", "ece", "batch"),
+    ("test", "kce", "batch"),
 )
+NAMES = {"train": "GN, training set", "test": "GN, test set", "batch": "batch sharpness"}
 SPACING = {"equal": "equally spaced", "log": "log-spaced"}
 WINDOWS = ("whole", "before", "after", "first 25 %", "first 50 %", "first 75 %")
 
@@ -76,7 +90,7 @@ def _claims(cells: Cells, runs: Sequence[Trajectory], optimizers: Sequence[str])
             settings = [cells[optimizer, pair, sampling, "whole"] for sampling in SPACING]
             intervals = [t_interval(list(setting.by_lr.values())) for setting in settings]
             shown = [f"{s.estimate}{_bracket(i)}" for s, i in zip(settings, intervals, strict=True)]
-            statement = f"{split} ECE goes along with the {sharpness} set's GN sharpness under {optimizer}: r > 0"
+            statement = f"{split} ECE goes along with sharpness ({NAMES[sharpness]}) under {optimizer}: r > 0"
             rows.append((statement, *shown, verdict(intervals)))
     for sampling in SPACING:
         means = {key[:2]: item.mean for key, item in cells.items() if key[2:] == (sampling, "whole")}
@@ -106,8 +120,9 @@ def _claims(cells: Cells, runs: Sequence[Trajectory], optimizers: Sequence[str])
         rows=tuple(rows),
         notes=(
             "In brackets the 95 % t-interval of the mean over learning rates, cut to [-1, 1]. A correlation holds "
-            "where both intervals lie above 0, does not hold where both lie below, and cannot be told otherwise. GN "
-            "sharpness: largest eigenvalue of the Gauss-Newton matrix. KCE: kernel calibration error of the top label.",
+            "where both intervals lie above 0, does not hold where both lie below, and cannot be told otherwise. GN: "
+            "largest eigenvalue of the Gauss-Newton matrix. Batch sharpness: mean curvature along the gradients of "
+            "batches. KCE: kernel calibration error of the top label.",
         ),
     )
 
@@ -127,21 +142,21 @@ def _bracket(interval: tuple[float, float] | None) -> str:
 
 
 def _table_one(cells: Cells, optimizers: Sequence[str], *, sampling: str, compare: bool) -> Table:
-    columns = ["calibration error", "GN sharpness of"]
+    columns = ["calibration error", "sharpness"]
     for optimizer in optimizers:
         columns += [optimizer, f"{optimizer}, paper"] if compare else [optimizer]
     rows = []
     for pair in PAIRS:
         split, error, sharpness = pair
-        row: list[Cell] = [f"{split} {error.upper()}", f"{sharpness} set"]
+        row: list[Cell] = [f"{split} {error.upper()}", NAMES[sharpness]]
         for optimizer in optimizers:
             row.append(cells[optimizer, pair, sampling, "whole"].estimate)
             if compare:
-                row.append(_paper_cell(split, error, optimizer))
+                row.append("-" if sharpness == "batch" else _paper_cell(split, error, optimizer))
         rows.append(tuple(row))
     return Table(
         name="correlation" if sampling == "equal" else "correlation-log-spaced",
-        title=f"Pearson r of calibration error with Gauss-Newton sharpness, {SPACING[sampling]} steps, whole run",
+        title=f"Pearson r of calibration error with sharpness, {SPACING[sampling]} steps, whole run",
         columns=tuple(columns),
         rows=tuple(rows),
         notes=("Mean ± sample standard deviation over n learning rates, each the mean over its seeds.",),
@@ -158,11 +173,15 @@ def _nearest(cells: Cells, optimizers: Sequence[str]) -> Table:
     for (split, error), reported in PAPER.items():
         for optimizer in [name for name in optimizers if name in reported]:
             wanted = reported[optimizer][0]
-            ours = [c for c in cells.values() if (c.optimizer, c.split, c.error) == (optimizer, split, error)]
+            ours = [
+                c
+                for c in cells.values()
+                if (c.optimizer, c.split, c.error) == (optimizer, split, error) and c.sharpness != "batch"
+            ]
             known = [(abs(c.mean - wanted), c) for c in ours if c.mean is not None and c.n > 1]
             if known:
                 best = min(known, key=lambda item: item[0])[1]
-                setting = f"{best.sharpness}-set sharpness, {SPACING[best.sampling]}, {best.window}"
+                setting = f"{NAMES[best.sharpness]}, {SPACING[best.sampling]}, {best.window}"
                 what = f"{split} {error.upper()}"
                 rows.append((what, optimizer, _paper_cell(split, error, optimizer), best.estimate, setting))
     return Table(
@@ -180,11 +199,11 @@ def _windows(cells: Cells, optimizers: Sequence[str]) -> Table:
         split, error, sharpness = pair
         if error == "ece":
             inside = [cells[optimizer, pair, "equal", window].estimate for window in WINDOWS]
-            rows.append((optimizer, f"{split} ECE", f"{sharpness} set", *inside))
+            rows.append((optimizer, f"{split} ECE", NAMES[sharpness], *inside))
     return Table(
         name="windows",
         title="The same r inside windows of the run: before and after interpolation, and up to an earlier end",
-        columns=("optimizer", "calibration error", "GN sharpness of", *WINDOWS),
+        columns=("optimizer", "calibration error", "sharpness", *WINDOWS),
         rows=tuple(rows),
         notes=(
             "Interpolation: the first observed step with every training sample classified right. A run that never gets "
@@ -250,8 +269,8 @@ def _by_end_step(run: Trajectory) -> dict[str, Any]:
     rows = run.chosen("equal", "whole")
     ends = range(FEWEST, len(rows) + 1)
     curves = {
-        f"{split} ECE, {sharpness}-set sharpness": [
-            pearson(rows[:end], f"{split}/{error}", f"{sharpness}/ggn_sharpness") for end in ends
+        f"{split} ECE, {NAMES[sharpness]}": [
+            pearson(rows[:end], f"{split}/{error}", SHARPNESSES[sharpness]) for end in ends
         ]
         for split, error, sharpness in PAIRS
         if error == "ece"

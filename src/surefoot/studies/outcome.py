@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from statistics import median
 from typing import Any, Protocol
 
 from surefoot.registry import look_up
@@ -57,6 +58,7 @@ def study_outcome(root: Path) -> dict[str, Any]:
                 for key in ("ggn_certified", "ggn_converged")  # the latter in runs of earlier versions
             )
             notes += [f"{folder.spec.label}: {unsure} sharpness values are not certified."] if unsure else []
+    notes += _share_of_observing(folders)
     statuses = {folder.path.name: folder for folder in folders}
     named = [
         {"run": label, **_state(statuses[run])}
@@ -75,6 +77,16 @@ def study_outcome(root: Path) -> dict[str, Any]:
         "notes": notes,
         **analysis.outcome(trajectories, compare_with_paper=papers_own),
     }
+
+
+def _share_of_observing(folders: list[RunFolder]) -> list[str]:
+    """How much of the runs' time went into looking at them; nothing where no run says."""
+    records = [folder.record for folder in folders if folder.status == "done"]
+    shares = [r["seconds_observing"] / r["seconds"] for r in records if r.get("seconds") and "seconds_observing" in r]
+    if not shares:
+        return []
+    spread = f"{min(shares):.0%} to {max(shares):.0%}, n = {len(shares)} runs"
+    return [f"Observing took {median(shares):.0%} of a run's time (median; {spread})."]
 
 
 def _state(folder: RunFolder) -> dict[str, str]:

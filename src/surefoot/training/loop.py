@@ -1,5 +1,6 @@
 """The loop."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -29,13 +30,16 @@ class Training:
     step: int = 0
     num_gradients: int = 0
     first_loss: float | None = None
+    seconds_observing: float = 0.0
 
     def observe(self) -> dict[str, float]:
         """One row: step, gradients spent, and what every observer sees."""
+        begun = time.perf_counter()
         snapshot = Snapshot(self.step, self.model, self.objective, self.splits)
         row: dict[str, float] = {"step": self.step, "gradients": self.num_gradients}
         for observer in self.observers.values():
             row |= observer(snapshot)
+        self.seconds_observing += time.perf_counter() - begun
         return row
 
     def advance(self) -> None:

@@ -1,0 +1,403 @@
+"""What certified sharpness costs, in gradients, beside other tools: ratios within one run of this script.
+
+1. Building a curvature matrix and one product with it.
+2. The largest eigenvalue from scratch to 1 %: ours stops by its own bound; the others as they ship. Beside it the cost
+   at which the value was first within 1 %, which only an oracle knows.
+3. Ours followed every 10 steps of 500 steps of gradient descent into the edge of stability, to 2 %; beside it two warm
+   power steps, which prove nothing, and what the others, which start from scratch, cost at some of these points.
+
+All in CPU seconds on one thread over those of one gradient of all the data, set-up counted. Needs the venv of
+`make bench-curvature`; SUREFOOT_DATA must hold CIFAR-10.
+
+Usage: python benchmarks/curvature.py [--part mlp|resnet] [--out results/benchmarks/curvature.md]
+"""
+
+import argparse
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from surefoot.curvature import GGN, CurvatureMatrix, Hessian, SharpnessTracker, eigenpairs
+from surefoot.data import cifar10_5k
+from surefoot.files import write_atomically
+from surefoot.models import MLP, ResNet
+from surefoot.params import flat
+from surefoot.runs.origin import commit, hardware, versions
+from surefoot.table import Cell, Table
+
+LR = 2 / 40
+PEERS = ("pyhessian", "hessian-eigenthings", "curvlinops-for-pytorch", "scipy")
+MATRICES: dict[str, type[CurvatureMatrix]] = {"G": GGN, "H": Hessian}
+
+
+@dataclass
+class Case:
+    """A model at some weights, its data, and the price of a gradient."""
+
+    model: nn.Module
+    inputs: Tensor
+    labels: Tensor
+
+    def gradient(self) -> None:
+        self.model.zero_grad()
+        nn.functional.cross_entropy(self.model(self.inputs), self.labels).backward()
+
+    def step(self) -> None:
+        self.gradient()
+        with torch.no_grad():
+            for p in self.model.parameters():
+                p.sub_(p.grad, alpha=LR)
+
+    def unit(self, repeats: int = 5) -> float:
+        self.gradient()
+        return statistics.median(seconds(self.gradient)[0] for _ in range(repeats))
+
+    def matrix(self, kind: str) -> CurvatureMatrix:
+        return MATRICES[kind](self.model, nn.CrossEntropyLoss(), self.inputs, self.labels)
+
+
+def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
+    begun = time.process_time()
+    found = work()
+    return time.process_time() - begun, found
+
+
+def mlp() -> Case:
+    torch.manual_seed(0)
+    data = cifar10_5k()
+    model = MLP(input_shape=data.input_shape, num_classes=10, widths=(200, 200), activation="tanh")
+    return Case(model, data.train.inputs, data.train.labels)
+
+
+def resnet() -> Case:
+    torch.manual_seed(0)
+    data = cifar10_5k()
+    model = ResNet(input_shape=(3, 32, 32), num_classes=10, depth=20).eval()
+    return Case(model, data.train.inputs[:1000].reshape(-1, 3, 32, 32), data.train.labels[:1000])
+
+
+def truth(case: Case, kind: str) -> float:
+    matrix = case.matrix(kind)
+    (found,) = eigenpairs(matrix.__matmul__, matrix.like, tolerance=1e-4, max_matvecs=300)
+    assert found.converged
+    return found.value
+
+
+# Ours and the others: each returns the largest eigenvalue and the number of products.
+
+
+def ours(case: Case, kind: str) -> tuple[float, int]:
+    matrix = case.matrix(kind)
+    (found,) = eigenpairs(matrix.__matmul__, matrix.like, tolerance=0.01)
+    assert found.converged
+    return found.value, found.num_matvecs
+
+
+def first_within(case: Case, kind: str, true: float) -> int:
+    """After how many products our value was within 1 % of the truth."""
+    matrix = case.matrix(kind)
+    given: list[Tensor] = []
+    images: list[Tensor] = []
+
+    def watched(v: Tensor) -> Tensor:
+        given.append(v.clone())
+        images.append(matrix @ v)
+        return images[-1].clone()
+
+    eigenpairs(watched, matrix.like, tolerance=0.01)
+    whole = torch.stack(given) @ torch.stack(images).T
+    for number in range(1, len(given) + 1):
+        if float(torch.linalg.eigvalsh(whole[:number, :number].double())[-1]) >= 0.99 * true:
+            return number
+    raise AssertionError("never within 1 %")
+
+
+def pyhessian(case: Case, kind: str) -> tuple[float, int]:
+    import pyhessian.hessian as module
+
+    products = 0
+    original = module.hessian_vector_product
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal products
+        products += 1
+        return original(*arguments)
+
+    module.hessian_vector_product = counted
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            (value,), _vectors = module.hessian(
+                case.model, nn.CrossEntropyLoss(), data=(case.inputs, case.labels), cuda=False
+            ).eigenvalues()
+    finally:
+        module.hessian_vector_product = original
+        case.model.zero_grad()
+    return float(value), products
+
+
+def _eigenthings(case: Case, kind: str) -> Any:
+    import hessian_eigenthings as he
+
+    batches = [(case.inputs, case.labels)]
+    if kind == "H":
+        return he.HessianOperator(case.model, batches, he.supervised_loss(nn.functional.cross_entropy))
+    return he.GGNOperator(
+        case.model, batches, he.supervised_forward, he.supervised_loss_of_output(nn.functional.cross_entropy)
+    )
+
+
+def eigenthings_lanczos(case: Case, kind: str) -> tuple[float, int]:
+    import hessian_eigenthings as he
+
+    found = he.lanczos(_eigenthings(case, kind), seed=0)
+    return float(found.eigenvalues[0]), 20  # k = 10, two steps each
+
+
+def eigenthings_power(case: Case, kind: str) -> tuple[float, int]:
+    import hessian_eigenthings as he
+
+    value, _, _, iterations, _ = he.power_iteration_one(_eigenthings(case, kind), seed=0)
+    return value, iterations
+
+
+def curvlinops_eigsh(case: Case, kind: str) -> tuple[float, int]:
+    from curvlinops import GGNLinearOperator, HessianLinearOperator
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    build = HessianLinearOperator if kind == "H" else GGNLinearOperator
+    params = [p for p in case.model.parameters() if p.requires_grad]
+    operator = build(case.model, nn.CrossEntropyLoss(), params, [(case.inputs, case.labels)]).to_scipy(np.float32)
+    products = 0
+
+    def counted(v: np.ndarray) -> np.ndarray:
+        nonlocal products
+        products += 1
+        return operator @ v
+
+    (value,), _ = eigsh(LinearOperator(operator.shape, matvec=counted, dtype=np.float32), k=1)
+    return float(value), products
+
+
+TOOLS: dict[str, tuple[Callable[[Case, str], tuple[float, int]], str]] = {
+    "surefoot, certified 1 %": (ours, "GH"),
+    "PyHessian, one batch": (pyhessian, "H"),
+    "hessian-eigenthings Lanczos": (eigenthings_lanczos, "GH"),
+    "hessian-eigenthings power iteration": (eigenthings_power, "GH"),
+    "curvlinops + scipy eigsh": (curvlinops_eigsh, "GH"),
+}
+
+
+def products(name: str, case: Case) -> Iterator[tuple[Cell, ...]]:
+    """What building and multiplying cost."""
+    unit = case.unit()
+    for kind, bar in (("G", "1.3"), ("H", "2.0")):
+        building = [seconds(lambda kind=kind: case.matrix(kind))[0] / unit for _ in range(5)]
+        matrix = case.matrix(kind)
+        like = matrix.like
+        matrix @ like
+        multiplying = [seconds(lambda m=matrix, v=like: m @ v)[0] / unit for _ in range(5)]
+        yield name, kind, "building the matrix", spread(building), len(building), "-"
+        yield name, kind, "one product", spread(multiplying), len(multiplying), bar
+
+
+def cold(name: str, case: Case, tools: dict[str, Any]) -> Iterator[tuple[Cell, ...]]:
+    """From scratch."""
+    for kind in "GH":
+        true = truth(case, kind)
+        unit = case.unit()
+        for tool, (measure, kinds) in tools.items():
+            if kind not in kinds:
+                continue
+            spent, (value, number) = seconds(lambda m=measure, k=kind: m(case, k))
+            yield name, kind, tool, f"{spent / unit:.1f}", number, f"{abs(value - true) / true:.2%}"
+            print(name, kind, tool, f"{spent / unit:.1f}", number, f"{abs(value - true) / true:.2%}", flush=True)
+            if measure is ours:
+                early = first_within(case, kind, true)
+                cost = seconds(lambda k=kind: case.matrix(k))[0] / unit
+                matrix = case.matrix(kind)
+                cost += early * statistics.median(seconds(lambda m=matrix: m @ m.like)[0] for _ in range(3)) / unit
+                yield name, kind, "surefoot, stopped by an oracle at 1 %", f"{cost:.1f}", early, "1.00%"
+
+
+def tracking(case: Case, kind: str, tools: dict[str, Any]) -> tuple[list[tuple[Cell, ...]], str]:
+    """Along gradient descent."""
+    tracker = SharpnessTracker(matrix=MATRICES[kind], tolerance=0.02, budget=100)
+    ratios, numbers, certified, errors, values = [], [], [], [], []
+    pairs: list[float] = []
+    peers: dict[str, list[float]] = {tool: [] for tool in (*tools, "two warm power steps of hessian-eigenthings")}
+    vector = None
+    for step in range(501):
+        if step % 10 == 0:
+            unit = case.unit(3)
+            spent, found = seconds(lambda: tracker.measure(case.model, nn.CrossEntropyLoss(), case.inputs, case.labels))
+            ratios.append(spent / unit)
+            numbers.append(found.pairs[0].num_matvecs)
+            certified.append(found.certified)
+            values.append(found.value)
+            if vector is not None:
+
+                def power(v: Tensor = vector) -> Tensor:
+                    matrix = case.matrix(kind)
+                    for _ in range(2):
+                        v = matrix @ v
+                        v = v / v.norm()
+                    return v
+
+                spent, vector = seconds(power)
+                pairs.append(spent / unit)
+            else:
+                vector = found.pairs[0].vector.clone()
+            if step % 100 == 50:
+                true = truth(case, kind)
+                errors.append(abs(found.value - true) / true)
+                for tool, (measure, kinds) in tools.items():
+                    if kind in kinds:
+                        peers[tool].append(seconds(lambda m=measure: m(case, kind))[0] / unit)
+                peers["two warm power steps of hessian-eigenthings"].append(warm_pair(case, kind, vector) / unit)
+            print(step, kind, f"{ratios[-1]:.1f}", numbers[-1], f"{values[-1]:.2f}", certified[-1], flush=True)
+        case.step()
+    rows: list[tuple[Cell, ...]] = [
+        (
+            kind,
+            "surefoot, certified 2 %",
+            f"{statistics.mean(ratios):.1f}",
+            f"{statistics.mean(numbers):.1f}",
+            len(ratios),
+        ),
+        (
+            kind,
+            "two warm power steps on our products, proving nothing",
+            f"{statistics.mean(pairs):.1f}",
+            "2",
+            len(pairs),
+        ),
+    ]
+    for tool, costs in peers.items():
+        if costs:
+            rows.append((kind, tool, f"{statistics.mean(costs):.1f}", "-", len(costs)))
+    told = (
+        f"{kind}: {sum(certified)} of {len(certified)} values certified, largest error of {len(errors)} checked "
+        f"{max(errors):.2%}; sharpness from {values[0]:.1f} over {max(values):.1f} to {values[-1]:.1f}, "
+        f"2/lr = {2 / LR:.0f}, "
+        f"first above it at step {next((10 * k for k, v in enumerate(values) if v > 2 / LR), None)}."
+    )
+    return rows, told
+
+
+def warm_pair(case: Case, kind: str, vector: Tensor) -> float:
+    import hessian_eigenthings as he
+
+    def work() -> None:
+        he.power_iteration_one(_eigenthings(case, kind), init=vector, max_iter=2)
+
+    return seconds(work)[0]
+
+
+def memory(case: Case) -> float:
+    """Vectors of P numbers held beyond the graph and what one product needs, at most, while one value is certified."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    size = flat([p.detach() for p in case.model.parameters()]).numel()
+    live: dict[int, int] = {}
+    peak = 0
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            nonlocal peak
+            out = func(*args, **(kwargs or {}))
+            for tensor in out if isinstance(out, (tuple, list)) else (out,):
+                if isinstance(tensor, Tensor) and tensor.numel() * 2 > size:
+                    import weakref
+
+                    storage = tensor.untyped_storage()
+                    key = storage.data_ptr()
+                    if key not in live:
+                        live[key] = storage.nbytes()
+                        weakref.finalize(storage, live.pop, key, None)
+                    peak = max(peak, sum(live.values()))
+            return out
+
+    matrix = case.matrix("G")
+    like = matrix.like
+    with Watch():
+        eigenpairs(matrix.__matmul__, like, tolerance=0.01)
+    return peak / (4 * size)
+
+
+def spread(values: list[float]) -> str:
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--part", choices=("mlp", "resnet", "all"), default="all")
+    parser.add_argument("--out", type=Path, default=Path("results/benchmarks/curvature.md"))
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    cases = {"mlp": mlp, "resnet": resnet}
+    chosen = {name: build for name, build in cases.items() if arguments.part in (name, "all")}
+    costs: list[tuple[Cell, ...]] = []
+    scratch: list[tuple[Cell, ...]] = []
+    followed: list[tuple[Cell, ...]] = []
+    notes = []
+    for name, build in chosen.items():
+        case = build()
+        for _ in range(10):
+            case.step()
+        costs += products(name, case)
+        scratch += cold(name, case, TOOLS)
+        if name == "mlp":
+            notes.append(
+                f"Vectors held beyond the graph while a value is certified, at most: {memory(case):.1f} (bar 13)."
+            )
+            others = {tool: found for tool, found in TOOLS.items() if found[0] is not ours}
+            for kind in "GH":
+                rows, told = tracking(build(), kind, others)
+                followed += rows
+                notes.append(told)
+    made = (
+        f"`make bench-curvature`, commit {commit()}, {', '.join(f'{k} {v}' for k, v in versions().items())}, "
+        f"{', '.join(f'{peer} {version(peer)}' for peer in PEERS)}, {hardware()['processor']}, one thread."
+    )
+    about = (
+        "G Gauss-Newton, H Hessian; mlp 3072-200-200-10 tanh, 5,000 CIFAR-10 images; resnet 20 layers, 1,000 images."
+    )
+    tables = [
+        Table(
+            "products",
+            "Matrix and product, in gradients",
+            ("model", "matrix", "what", "gradients", "n", "bar"),
+            tuple(costs),
+        ),
+        Table(
+            "cold",
+            "The largest eigenvalue from scratch, after 10 GD steps",
+            ("model", "matrix", "tool", "gradients", "products", "error"),
+            tuple(scratch),
+        ),
+        Table(
+            "warm",
+            f"The largest eigenvalue every 10 of 500 GD steps at lr {LR:.4g}, mean per value",
+            ("matrix", "tool", "gradients", "products", "n"),
+            tuple(followed),
+            notes=tuple(notes),
+        ),
+    ]
+    text = "\n".join(table.markdown() for table in tables if table.rows) + f"\n- {about}\n- {made}\n"
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(arguments.out, text.encode())
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""`surefoot sharpness`: the curvature of a run's network, with its proof."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import tyro
+
+from surefoot.cli.request import request
+from surefoot.cli.terminal import print_json, print_table, say, working
+from surefoot.table import Cell, Table
+
+if TYPE_CHECKING:
+    from surefoot.curvature import Eigenpair
+    from surefoot.training.loop import Training
+
+MATRICES = {"ggn": "Gauss-Newton matrix", "hessian": "Hessian"}
+
+
+@dataclass
+class Sharpness:
+    """Measure the largest (or smallest) curvature eigenvalues of a run's network, at its last checkpoint.
+
+    Each eigenvalue lies between `value`, which is certain, and `bound`, which holds with probability 1 - delta. Above
+    2 / lr gradient descent bounces. Batch norm is looked at with its running statistics.
+
+    Example: surefoot sharpness runs/train/0123abcd4567 --matrix hessian --num 3
+    """
+
+    run: tyro.conf.Positional[Path]
+    """Folder of a run, or a checkpoint in it."""
+    matrix: Literal["both", "ggn", "hessian"] = "both"
+    """Gauss-Newton matrix, Hessian, or both."""
+    end: Literal["largest", "smallest"] = "largest"
+    """Which end of the spectrum, algebraically; the smallest of the Hessian is its most negative curvature."""
+    num: int = 1
+    """How many eigenvalues."""
+    split: Literal["train", "test"] = "train"
+    """Whose loss."""
+    samples: int | None = None
+    """Look at so many samples only, the same ones every time (seed 0)."""
+    layers: bool = False
+    """Each layer alone instead of all weights together."""
+    tolerance: float = 0.01
+    """How far `bound` may be from `value`, relative to it."""
+    delta: float = 0.05
+    """Probability that `bound` may fail."""
+    max_products: int = 200
+    """Products with the matrix at most; beyond them the eigenvalue is returned as not certified."""
+    seed: int = 0
+    """Of the random vectors."""
+    json: bool = False
+    """Print all as JSON."""
+
+    def __call__(self) -> int:
+        with request():
+            if self.layers and self.num > 1:
+                raise ValueError("`--layers` gives one eigenvalue per layer: leave `--num` at 1.")
+            training, lr = _training_at(self.run)
+            from surefoot.curvature import GGN, Hessian, subset
+
+            data = training.splits[self.split]
+            inputs, labels = data.inputs, data.labels
+            if self.samples is not None:
+                inputs, labels = subset(inputs, labels, num_samples=self.samples)
+        kinds = {"ggn": GGN, "hessian": Hessian}
+        chosen = [name for name in kinds if self.matrix in (name, "both")]
+        found: list[tuple[str, str, Eigenpair]] = []
+        with working("measuring") as progress, request():
+            for name in chosen:
+                progress(f"the {MATRICES[name]}")
+                found += [(name, *item) for item in self._measured(training, kinds[name], inputs, labels)]
+        if self.json:
+            print_json(
+                {
+                    "run": str(self.run),
+                    "step": training.step,
+                    "split": self.split,
+                    "num_samples": len(labels),
+                    "end": self.end,
+                    "delta": self.delta,
+                    "two_over_lr": None if lr is None else 2 / lr,
+                    "eigenvalues": [{"matrix": name, "what": what, **_record(pair)} for name, what, pair in found],
+                }
+            )
+            return 0
+        rows: tuple[tuple[Cell, ...], ...] = tuple(
+            (MATRICES[name], what, pair.value, pair.bound, pair.residual, pair.num_matvecs, _yes(pair.converged))
+            for name, what, pair in found
+        )
+        against = "" if lr is None else f" 2 / lr is {2 / lr:.4g}."
+        print_table(
+            Table(
+                "sharpness",
+                f"{self.end.capitalize()} eigenvalues at step {training.step}, {self.split} set, n = {len(labels):,}",
+                ("matrix", "eigenvalue", "value", "bound", "residual", "products", "certified"),
+                rows,
+                notes=(
+                    f"Between value (certain) and bound (probability {1 - self.delta:.0%}).{against} Certified: the "
+                    f"two are within {self.tolerance:.3g} of the value.",
+                ),
+            )
+        )
+        if not all(pair.converged for _, _, pair in found):
+            say("Some are not certified: raise --max-products or --tolerance.")
+        return 0
+
+    def _measured(
+        self, training: "Training", matrix: type[Any], inputs: Any, labels: Any
+    ) -> "list[tuple[str, Eigenpair]]":
+        import torch
+
+        from surefoot.curvature import eigenpairs, sharpness_by_layer
+        from surefoot.losses import Lifted
+
+        if not isinstance(training.objective, Lifted):
+            raise ValueError("Curvature needs an objective that is a loss of logits and labels.")
+        loss = training.objective.loss
+        which = f"{self.end} algebraic"
+        if self.layers:
+            found = sharpness_by_layer(
+                training.model,
+                loss,
+                (inputs, labels),
+                matrix=matrix,
+                which=which,
+                tolerance=self.tolerance,
+                delta=self.delta,
+                max_matvecs=self.max_products,
+                seed=self.seed,
+            )
+            return list(found.items())
+        curvature = matrix(training.model, loss, inputs, labels)
+        pairs = eigenpairs(
+            curvature.__matmul__,
+            curvature.like,
+            num=self.num,
+            which=which,  # type: ignore[arg-type]
+            tolerance=self.tolerance,
+            delta=self.delta,
+            max_matvecs=self.max_products,
+            generator=torch.Generator().manual_seed(self.seed),
+        )
+        return [(str(n), pair) for n, pair in enumerate(pairs, start=1)]
+
+
+def _training_at(path: Path) -> "tuple[Training, float | None]":
+    """The training of a run with the weights of its checkpoint, and its learning rate."""
+    from surefoot.runs.store import RunFolder
+
+    folder = RunFolder(path if path.is_dir() else path.parent)
+    checkpoint_file = folder.checkpoint if path.is_dir() else path
+    spec = folder.spec
+    if not checkpoint_file.exists():
+        raise ValueError(f"{checkpoint_file} does not exist: an archived run has no weights; train it again.")
+    from surefoot.runs.build import build
+    from surefoot.training import checkpoint
+
+    training = build(spec)
+    state = checkpoint.read(checkpoint_file)
+    training.model.load_state_dict(state["model"])
+    training.step = state["step"]
+    lr = spec.optimizer.options.get("lr")
+    return training, None if lr is None else float(lr)
+
+
+def _record(pair: "Eigenpair") -> dict[str, Any]:
+    return {
+        "value": pair.value,
+        "bound": pair.bound,
+        "residual": pair.residual,
+        "products": pair.num_matvecs,
+        "certified": pair.converged,
+    }
+
+
+def _yes(truth: bool) -> str:
+    return "yes" if truth else "no"
