@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test check lint types setup setup-dev bench bench-metrics clean
+.PHONY: help demo test check lint types setup setup-dev bench bench-metrics bench-curvature test-peers clean
 
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,11 +31,18 @@ bench: setup-dev  ## run the benchmarks, write results/benchmarks
 bench-metrics: .venv-peers/is-set-up  ## the one against other tools, in a venv of their own
 	.venv-peers/bin/python benchmarks/metrics.py
 
-# torch-uncertainty's own requirements would replace torch and bring a torchvision that does not match it
+bench-curvature: .venv-peers/is-set-up  ## the one of curvature; SUREFOOT_DATA must name the folder with CIFAR-10
+	.venv-peers/bin/python benchmarks/curvature.py
+
+test-peers: .venv-peers/is-set-up  ## the tests against tools that only this venv can hold
+	.venv-peers/bin/python -m pytest tests/peers/test_curvature.py
+
+# torch-uncertainty's and curvlinops' own requirements would replace torch and bring a torchvision that does not match it
 .venv-peers/is-set-up: pyproject.toml constraints.txt benchmarks/peers.txt
 	$(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/pip install --quiet --constraint constraints.txt --editable '.[peers]' --requirement benchmarks/peers.txt
+	.venv-peers/bin/pip install --quiet --constraint constraints.txt --editable '.[peers,test]' --requirement benchmarks/peers.txt
 	.venv-peers/bin/pip install --quiet --no-deps torch-uncertainty==0.13.0 lightning==2.6.6 einops==0.8.2
+	.venv-peers/bin/pip install --quiet --no-deps curvlinops-for-pytorch==3.0.1 backpack-for-pytorch==1.7.1 unfoldNd==0.2.3
 	@touch $@
 
 setup: .venv/demo-is-set-up  ## make .venv and install surefoot with its report
