@@ -13,6 +13,7 @@ Usage: python benchmarks/curvature.py [--part mlp|resnet] [--out results/benchma
 """
 
 import argparse
+import importlib
 import statistics
 import time
 import warnings
@@ -122,8 +123,7 @@ def first_within(case: Case, kind: str, true: float) -> int:
 
 
 def pyhessian(case: Case, kind: str) -> tuple[float, int]:
-    import pyhessian.hessian as module
-
+    module = importlib.import_module("pyhessian.hessian")  # the package has a class of that name
     products = 0
     original = module.hessian_vector_product
 
