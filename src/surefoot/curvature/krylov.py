@@ -1,5 +1,6 @@
 """A subspace that grows by products with a symmetric matrix."""
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -94,10 +95,11 @@ class Krylov:
         direction, *others = self.pending
         image = self.matvec(direction)
         self.num_matvecs += 1
-        if not bool(image.isfinite().all()):
+        norm = float(image.norm())
+        if not math.isfinite(norm):
             raise FloatingPointError(f"Product {self.num_matvecs} with the matrix is not finite.")
         image = image.to(direction).clone() if image.data_ptr() == direction.data_ptr() else image.to(direction)
-        self._largest = max(self._largest, float(image.norm()))
+        self._largest = max(self._largest, norm)
         self.basis.append(direction)
         self._parts = torch.cat([self._parts, self._parts.new_zeros(len(self._parts), 1)], dim=1)
         stored = [k for k, row in enumerate(self.basis) if row is not None]

@@ -12,7 +12,7 @@ from surefoot.curvature.matrix import CurvatureMatrix, Loss
 
 _SAVED = 4  # budgets that may be saved up for a hard measurement; the first one starts with as much
 _GUARDS = 1  # vectors kept besides those asked for: the next to come up
-_STALE = 0.98  # overlap of an eigenvector with itself one measurement ago, squared, below which vectors are not kept
+_STALE = 0.98  # squared length of the outermost eigenvector inside the vectors kept before; below, they are not used
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +112,11 @@ class SharpnessTracker:
         )
         spent = matrix.build_cost + found[0].num_matvecs * matrix.product_cost
         self.saved = min(self.saved + self.budget - spent, _SAVED * self.budget)
-        overlap = None if before is None else float(before[0] @ found[0].vector) ** 2
-        self._fresh = overlap is None or overlap >= _STALE
+        overlap, kept = None, 1.0
+        if before is not None:
+            overlaps = (before @ found[0].vector).square()
+            overlap, kept = float(overlaps[0]), float(overlaps.sum())
+        self._fresh = kept >= _STALE
         self._vectors = torch.stack([pair.vector for pair in found])
         return Tracked(tuple(found[: self.num]), spent, overlap)
 
