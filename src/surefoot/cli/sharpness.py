@@ -1,5 +1,6 @@
 """`surefoot sharpness`: the curvature of a run's network, with its proof."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -108,9 +109,7 @@ class Sharpness:
     def _measured(
         self, training: "Training", matrix: type[Any], inputs: Any, labels: Any
     ) -> "list[tuple[str, Eigenpair]]":
-        import torch
-
-        from surefoot.curvature import eigenpairs, sharpness_by_layer
+        from surefoot.curvature import eigenpairs, random_source, sharpness_by_layer
         from surefoot.losses import Lifted
 
         if not isinstance(training.objective, Lifted):
@@ -139,7 +138,7 @@ class Sharpness:
             tolerance=self.tolerance,
             delta=self.delta,
             max_matvecs=self.max_products,
-            generator=torch.Generator().manual_seed(self.seed),
+            generator=random_source(self.seed),
         )
         return [(str(n), pair) for n, pair in enumerate(pairs, start=1)]
 
@@ -167,7 +166,7 @@ def _training_at(path: Path) -> "tuple[Training, float | None]":
 def _record(pair: "Eigenpair") -> dict[str, Any]:
     return {
         "value": pair.value,
-        "bound": pair.bound,
+        "bound": pair.bound if math.isfinite(pair.bound) else None,
         "residual": pair.residual,
         "products": pair.num_matvecs,
         "certified": pair.converged,

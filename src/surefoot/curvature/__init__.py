@@ -2,7 +2,7 @@
 
 from surefoot.curvature.batch_sharpness import BatchSharpness, batch_sharpness, step_sharpness
 from surefoot.curvature.density import Density, spectral_density
-from surefoot.curvature.eigen import Eigenpair, eigenpairs
+from surefoot.curvature.eigen import Eigenpair, eigenpairs, random_source
 from surefoot.curvature.ggn import GGN
 from surefoot.curvature.hessian import Hessian
 from surefoot.curvature.matrix import CurvatureMatrix, subset
@@ -25,6 +25,7 @@ __all__ = [
     "batch_sharpness",
     "effective_sharpness",
     "eigenpairs",
+    "random_source",
     "sharpness",
     "sharpness_by_layer",
     "spectral_density",

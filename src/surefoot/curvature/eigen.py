@@ -81,8 +81,10 @@ def eigenpairs(
         raise ValueError(f"`delta` must lie between 0 and 1, got {delta}.")
     if start is not None and (start.ndim != 2 or start.shape[1] != size or not bool(start.any())):
         raise ValueError(f"`start` must have shape [R, {size}] and not be zero, got {list(start.shape)}.")
-    if max_matvecs < 1:
-        raise ValueError(f"`max_matvecs` must be at least 1, got {max_matvecs}.")
+    if start is not None and generator is None:
+        raise ValueError("`start` needs a `generator`, and one that had no part in making it: the proof rests on that.")
+    if max_matvecs < num:
+        raise ValueError(f"`max_matvecs` must be at least `num`, {num}, got {max_matvecs}.")
     search = _Search(
         Krylov((lambda v: -matvec(v)) if signs == (-1.0,) else matvec),
         like,
@@ -90,12 +92,18 @@ def eigenpairs(
         num,
         tolerance,
         delta,
-        torch.Generator().manual_seed(0) if generator is None else generator,
+        random_source(0) if generator is None else generator,
+        max_matvecs,
     )
-    search.begin([] if start is None else list(start.to(like).clone()), max_matvecs)
-    while not search.settled and search.space.num_matvecs < max_matvecs:
+    search.begin([] if start is None else list(start.to(like).clone()))
+    while not search.settled and not search.spent and search.space.num_matvecs < max_matvecs:
         search.step()
     return search.pairs(num + guards, sign=signs[0])
+
+
+def random_source(seed: int) -> torch.Generator:
+    """A generator for random vectors that know nothing of a model initialised with the same seed."""
+    return torch.Generator().manual_seed((2 * seed + 1) * 0x1E3779B97F4A7C15 % 2**63)
 
 
 class _Search:
@@ -110,6 +118,7 @@ class _Search:
         tolerance: float,
         delta: float,
         generator: torch.Generator,
+        max_matvecs: int,
     ) -> None:
         self.space = space
         self.like = like
@@ -118,30 +127,30 @@ class _Search:
         self.tolerance = tolerance
         self.delta = delta
         self.generator = generator
+        self.max_matvecs = max_matvecs
+        self.spent = False
         self.capacity = max(num + 10, 2 * num + 8, min(100, _SMALL // like.numel()))
         self.bounds = [math.inf] * num
         self.earlier = [math.inf] * num  # bounds by random vectors before the present one
         self.left = delta  # of the risk
         self.exhausted = False
 
-    def begin(self, start: list[Tensor], max_matvecs: int) -> None:
+    def begin(self, start: list[Tensor]) -> None:
         """Multiply the start vectors, mend what has gone stale, and only then multiply a random vector.
 
         In this order because its proof gains from all that was known before it.
         """
-        for vector in start[: min((self.capacity - 4) // 2, max_matvecs - 1)]:
+        for vector in start[: min((self.capacity - 4) // 2, self.max_matvecs - 1)]:
             self.space.queue(vector)
         for _ in range(len(self.space.pending)):
             self.space.grow()
-        while self.space.basis and self.space.num_matvecs < max_matvecs - 1:
+        while self.space.basis and self.space.num_matvecs < self.max_matvecs - 1:
             self._ritz()
             remainders = self.space.outside @ self.vectors[: max(self.num, len(start))].T
             sizes = torch.tensor([self._size(n) for n in range(remainders.shape[1])], dtype=torch.float64, device="cpu")
             edge = sizes[0] + self._slack(0)
             harm = remainders.square().sum(dim=0) / (edge.abs() * (edge - sizes) + 1e-300)  # about what the bound loses
-            if float(harm.max()) <= _STALE:
-                break
-            if self._full and not self._forget():
+            if float(harm.max()) <= _STALE or self._full:  # nothing may be forgotten before the random vector is in
                 break
             self.space.grow(self._remainder(self.vectors[int(harm.argmax())]))
         self._probe()
@@ -151,12 +160,15 @@ class _Search:
         direction = self._direction()
         if direction is None:
             self._shrink()
-            self._probe()
+            if not self.spent:
+                self._probe()
             return
         if self._full:
             found = self.num == 1 or all(self._residual(n) <= self._slack(n) for n in range(self.num))
             if not (found and self._forget()):
                 self._shrink()
+                if self.spent:
+                    return
                 if found:
                     self._probe()
                 else:  # go on looking; the random vector is not in the space any more
@@ -182,6 +194,9 @@ class _Search:
         room = (self.capacity - 7) // 2  # as many pending directions may come with them, and six more products
         number = max(self.num, min(self.num + _GUARDS, room))
         if self.space.forgetful:
+            if self.space.num_matvecs + number + 1 > self.max_matvecs:
+                self.spent = True
+                return
             self.space.restart(self.weights[:number])
         else:
             self.space.keep(self.vectors[:number])
@@ -224,12 +239,12 @@ class _Search:
         """Multiply a random vector; what the space holds so far knows nothing of it."""
         if self.capacity - 1 <= len(self.space) < self.like.numel():  # it brings a direction of its own
             self._ritz()
-            if not self._forget() or self.capacity - 1 <= len(self.space):
-                self._shrink()
-        noise = torch.randn(self.like.shape, generator=self.generator, device="cpu").to(self.like)
+            self._shrink()
         self.known = len(self.space.basis)
-        self.norm = self.space.add(noise)
-        self.exhausted = self.norm == 0
+        self.norm, self.exhausted = 0.0, self.known == self.like.numel()
+        while self.norm == 0 and not self.exhausted:
+            drawn = torch.randn(self.like.shape, generator=self.generator, device="cpu").to(self.like)
+            self.norm = self.space.add(drawn)
         self.risk = _FIRST * self.left
         self.left -= self.risk
         if not self.exhausted:
@@ -243,10 +258,10 @@ class _Search:
             if self.exhausted or len(self.values) == self.like.numel():
                 self.bounds[n] = self._size(n)
                 continue
-            bound = self._bound(n) if n <= self.known else math.inf
+            bound = self._bound(min(n, self.known)) if self.known >= 0 else math.inf
             if self.earlier[n] >= self._size(n):  # else it is refuted: that random vector was one of the few that miss
                 bound = min(bound, self.earlier[n])
-            self.bounds[n] = bound if n == 0 else min(bound, self.bounds[n - 1])
+            self.bounds[n] = bound
 
     def _ritz(self) -> None:
         """Ritz pairs on the vectors at hand: the weights of those, and of V."""
@@ -269,8 +284,10 @@ class _Search:
     def _bound(self, n: int) -> float:
         """Of the n-th eigenvalue: of the largest on what is orthogonal to the first n rows (Courant and Fischer)."""
         inner, outside = self.space.projected[n:, n:], self.space.outside[:, n:]
-        risk = self.risk / len(self.sides)
-        return max(outer_bound(side * inner, outside, self.known - n, self.norm, delta=risk) for side in self.sides)
+        lost, probe = self.space.lost[n:], self.known - n
+        return max(
+            outer_bound(side * inner, outside, lost, probe, self.norm, delta=self.risk) for side in self.sides
+        )  # the outermost eigenvalue has one sign, so only one of the two can fail
 
     def _direction(self) -> Tensor | None:
         """Which mixture of the pending directions to multiply next; None if only a fresh random vector can help."""
@@ -283,8 +300,7 @@ class _Search:
         if n <= self.known:
             # the residual of (u - A) x = b', whose norm is what the bound waits for
             inner = self.space.projected[n:, n:]
-            side = max(self.sides, key=lambda side: float(torch.linalg.eigvalsh(side * inner)[-1]))
-            edge = float(torch.linalg.eigvalsh(side * inner)[-1])
+            edge, side = max((float(torch.linalg.eigvalsh(side * inner)[-1]), side) for side in self.sides)
             if edge <= self._size(n) + slack / 2:
                 matrix = -side * inner
                 matrix.diagonal().add_(edge + slack)

@@ -12,8 +12,8 @@ from surefoot.curvature.matrix import CurvatureMatrix, Linearised, Loss, check_t
 class Hessian(CurvatureMatrix):
     """The Hessian of the mean loss at the model's present weights, as `H @ v`.
 
-    Construction costs about two gradients and keeps the gradient's graph, a product about two more. Unlike the
-    Gauss-Newton matrix it sees how the network itself bends, and can have negative eigenvalues.
+    Construction keeps the gradient's graph; it and a product cost one to two gradients each. Unlike the Gauss-Newton
+    matrix it sees how the network itself bends, and can have negative eigenvalues.
     """
 
     def _linearised(self, model: nn.Module, loss: Loss, inputs: Any, labels: Tensor) -> Linearised:

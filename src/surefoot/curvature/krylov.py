@@ -28,6 +28,7 @@ class Krylov:
         self.projected = torch.zeros(0, 0, dtype=torch.float64, device="cpu")  # T [M, M]
         self.outside = torch.zeros(0, 0, dtype=torch.float64, device="cpu")  # R [len(Q), M]
         self.num_matvecs = 0
+        self.lost = torch.zeros(0, dtype=torch.float64, device="cpu")  # [M], sizes of remainders taken for rounding
         self._parts = torch.zeros(0, 0, dtype=torch.float64, device="cpu")  # mixtures as weights of V [., M]
         self._largest = 0.0  # norm of a product so far
 
@@ -69,10 +70,12 @@ class Krylov:
         own = (along @ self.outside)[None]
         gram = torch.eye(len(along), dtype=torch.float64, device="cpu") - torch.outer(along, along)
         scales, turn = torch.linalg.eigh(gram)
-        kept = scales > 1e-6
-        scales, turn = scales[kept].sqrt(), turn[:, kept]
-        self.pending = [vector, *mixed(self.pending, turn.T / scales[:, None])]
-        self.outside = torch.cat([own, scales[:, None] * (turn.T @ self.outside)])
+        scales = scales.clamp(min=0).sqrt()
+        outside = scales[:, None] * (turn.T @ self.outside)
+        kept = scales > _rounding(vector)
+        self.lost = self.lost + outside[~kept].norm(dim=0)
+        self.pending = [vector, *mixed(self.pending, turn.T[kept] / scales[kept, None])]
+        self.outside = torch.cat([own, outside[kept]])
         return norm
 
     def queue(self, vector: Tensor) -> float:
@@ -114,7 +117,10 @@ class Krylov:
         self.outside = torch.cat([self.outside[1:], inside[first + len(stored) :, None]], dim=1)
         norm = float(image.norm())
         self.pending = others
-        if norm > _rounding(image) * self._largest:
+        self.lost = torch.cat([self.lost, self.lost.new_zeros(1)])
+        if norm <= _rounding(image) * self._largest:
+            self.lost[-1] = norm
+        else:
             self.pending.append(image.div_(norm))
             self.outside = torch.cat([self.outside, self.outside.new_zeros(1, size)])
             self.outside[-1, -1] = norm
@@ -124,9 +130,11 @@ class Krylov:
         self.basis = list(mixed(self.at_hand, weights))
         self._parts = self._parts.new_zeros(0, len(weights))
         self.projected = weights @ self.projected @ weights.T
+        self.lost = weights.abs() @ self.lost
         # what is left of R has no more than N rows that matter
         left, sizes, right = torch.linalg.svd(self.outside @ weights.T, full_matrices=False)
         needed = sizes > 1e-14 * max(float(self.projected.abs().max()), self._largest)
+        self.lost = self.lost + (sizes[:, None] * right)[~needed].norm(dim=0)
         self.pending = mixed(self.pending, left.T[needed])
         self.outside = (sizes[:, None] * right)[needed]
 

@@ -1,10 +1,9 @@
 """Sharpness in other geometries: that of a preconditioned optimizer, and one that ignores how weights are scaled."""
 
-import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from surefoot.curvature.eigen import Eigenpair, eigenpairs
+from surefoot.curvature.eigen import Eigenpair, eigenpairs, random_source
 from surefoot.curvature.matrix import CurvatureMatrix
 from surefoot.params import flat
 
@@ -54,6 +53,6 @@ def _top(matrix: CurvatureMatrix, *, by: Tensor, tolerance: float, most: int, se
         by,
         tolerance=tolerance,
         max_matvecs=most,
-        generator=torch.Generator().manual_seed(seed),
+        generator=random_source(seed),
     )
     return found

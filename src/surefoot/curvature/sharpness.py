@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from surefoot.curvature.eigen import Eigenpair, Which, eigenpairs
+from surefoot.curvature.eigen import Eigenpair, Which, eigenpairs, random_source
 from surefoot.curvature.ggn import GGN
 from surefoot.curvature.matrix import CurvatureMatrix, Loss
 
@@ -45,7 +44,7 @@ def sharpness(
         tolerance=tolerance,
         delta=delta,
         max_matvecs=max_matvecs,
-        generator=torch.Generator().manual_seed(seed),
+        generator=random_source(seed),
     )
     return found
 

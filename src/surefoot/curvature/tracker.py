@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from surefoot.curvature.eigen import Eigenpair, Which, eigenpairs
+from surefoot.curvature.eigen import Eigenpair, Which, eigenpairs, random_source
 from surefoot.curvature.ggn import GGN
 from surefoot.curvature.matrix import CurvatureMatrix, Loss
 
@@ -35,7 +35,7 @@ class Tracked:
 
     @property
     def certified(self) -> bool:
-        """Whether all bounds are within the tolerance of their values."""
+        """Whether all bounds, each with its own probability to fail, are within the tolerance of their values."""
         return all(pair.converged for pair in self.pairs)
 
     @property
@@ -86,7 +86,7 @@ class SharpnessTracker:
         self.delta = delta
         self.budget = budget
         self.saved = _SAVED * budget
-        self._generator = torch.Generator().manual_seed(seed)
+        self._generator = random_source(seed)
         self._vectors: Tensor | None = None  # [num + guards, P] of the measurement before
         self._fresh = False  # whether those are worth starting from
 
@@ -111,7 +111,7 @@ class SharpnessTracker:
             generator=self._generator,
         )
         spent = matrix.build_cost + found[0].num_matvecs * matrix.product_cost
-        self.saved = min(self.saved + self.budget - spent, _SAVED * self.budget)
+        self.saved = max(min(self.saved + self.budget - spent, _SAVED * self.budget), 0.0)
         overlap, kept = None, 1.0
         if before is not None:
             overlaps = (before @ found[0].vector).square()

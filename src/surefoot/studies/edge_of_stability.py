@@ -80,7 +80,7 @@ def _table(runs: Sequence[Trajectory]) -> Table:
             f"Near the edge: {NEAR['gd']} of 2/lr by the Hessian's largest eigenvalue for GD, {NEAR['sgd']} by batch "
             "sharpness for SGD. "
             "Mean ± deviation over the n observed steps from there on, which are not independent. Certified: the share "
-            "of the Hessian's eigenvalues proved to 2 % with probability 95 %.",
+            "of the Hessian's eigenvalues proved to the observer's tolerance.",
         ),
     )
 
