@@ -4,7 +4,7 @@ from surefoot.runs.spec import RunSpec
 from surefoot.studies.correlation import Trajectory
 from surefoot.studies.edge_of_stability import check, outcome
 
-OBSERVERS = {"hessian": {}, "batch_sharpness": {}}
+OBSERVERS = {"hessian": {}, "batch_sharpness": {"batch_size": 10}}
 
 
 def trajectory(name: str, hessian: list[float], batch: list[float]) -> Trajectory:
@@ -38,6 +38,7 @@ def test_what_does_not_hold_is_said() -> None:
     assert verdicts(trajectory("gd", [2, 10, 18, 60, 80, 90], [1] * 6)) == ["does not hold"]  # runs away
     assert verdicts(trajectory("gd", [2, 18, 4, 3, 2, 2], [1] * 6)) == ["does not hold"]  # falls back
     assert verdicts(trajectory("sgd", [30, 30, 30], [18, 19, 20])) == ["holds", "does not hold"]
+    assert verdicts(trajectory("gd", [25, 3, 4, 5, 6, 7], [1] * 6)) == ["cannot tell: the edge was not reached"]
     assert "not reached" in verdicts(trajectory("gd", [1, 2, 3], [1] * 3))[0]
 
 
@@ -54,8 +55,13 @@ def test_what_the_study_needs_is_checked() -> None:
     without = RunSpec.from_dict({"optimizer": {"name": "gd", "lr": 0.1}, "budget": 9})
     with pytest.raises(ValueError, match="needs the observer hessian"):
         check(without)
+    other = RunSpec.from_dict(
+        {"optimizer": {"name": "sgd", "lr": 0.1}, "batch_size": 7, "budget": 9, "observers": OBSERVERS}
+    )
+    with pytest.raises(ValueError, match="must be that of sgd"):
+        check(other)
     adam = RunSpec.from_dict(
-        {"optimizer": {"name": "adamw", "lr": 0.1}, "batch_size": 5, "budget": 9, "observers": OBSERVERS}
+        {"optimizer": {"name": "adamw", "lr": 0.1}, "batch_size": 10, "budget": 9, "observers": OBSERVERS}
     )
     with pytest.raises(ValueError, match="about GD and SGD"):
         check(adam)

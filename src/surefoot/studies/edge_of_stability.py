@@ -25,6 +25,9 @@ def check(spec: RunSpec) -> None:
             raise ValueError(
                 f"The edge-of-stability study needs the observer {name}, and {spec.label} does without it."
             )
+    size = spec.observers["batch_sharpness"].get("batch_size", 50)
+    if spec.batch_size not in ("full", size):
+        raise ValueError(f"`observers.batch_sharpness.batch_size` must be that of {spec.label}, got {size}.")
     if spec.optimizer.name not in ("gd", "sgd") or spec.optimizer.options.get("momentum"):
         raise ValueError(f"The edge-of-stability study is about GD and SGD without momentum, got {spec.label}.")
 
@@ -44,9 +47,13 @@ def _edge(run: Trajectory) -> float:
 
 
 def _at_the_edge(run: Trajectory) -> Sequence[dict[str, Any]]:
-    """The rows from the first one near the edge on."""
+    """The rows from the first one near the edge on, once the first fall of curvature is over."""
     key = _held_key(run)
-    first = next((k for k, row in enumerate(run.rows) if (row.get(key) or 0) >= NEAR[run.optimizer] * _edge(run)), None)
+    values = [row.get(key) or 0 for row in run.rows]
+    early = values[: (len(values) + 1) // 2]
+    begun = early.index(min(early))
+    near = NEAR[run.optimizer] * _edge(run)
+    first = next((k for k, value in enumerate(values) if k >= begun and value >= near), None)
     return [] if first is None else [dict(row) for row in run.rows[first:]]
 
 
