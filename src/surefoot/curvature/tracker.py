@@ -45,7 +45,7 @@ class Tracked:
 
 
 class SharpnessTracker:
-    """Follows the `num` outermost curvature eigenvalues along training, at about six gradients per certified value.
+    """Follows the `num` outermost curvature eigenvalues along training, at some gradients per certified value.
 
     Each measurement starts from the vectors of the one before, mends them, and proves with a fresh random vector that
     nothing was missed (`Eigenpair.bound`), so that eigenvalues may cross and new ones rise between measurements. Where
