@@ -164,6 +164,36 @@ def test_intervals_contain_the_truth_as_often_as_they_say(
         assert missed[0] > 0  # the risk is real
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("start", ["cold", "warm", "stale", "blind"])
+def test_stopped_on_the_residual_the_stated_risk_is_no_less_than_the_true_one(start: str) -> None:
+    missed, risk, spread = 0, 0.0, 0.0
+    for trial in range(1000):
+        generator = torch.Generator().manual_seed(trial)
+        bulk = 0.3 * torch.rand(300, generator=generator, dtype=torch.float64)
+        bulk[:8] = torch.rand(8, generator=generator, dtype=torch.float64) + 0.3
+        values, order = bulk.sort(descending=True)
+        directions = torch.eye(300, dtype=torch.float64)[order]
+        noise = torch.randn(3, 300, generator=generator, dtype=torch.float64)
+        starts = {
+            "cold": None,
+            "warm": directions[:2] + 0.003 * noise[:2],
+            "stale": directions[:2] + 0.05 * noise[:2],
+            "blind": directions[2:4],
+        }
+        (found,) = eigenpairs(
+            lambda v, d=bulk: d * v, bulk, start=starts[start], tolerance=0.02, stop="residual", generator=generator
+        )
+        assert found.converged
+        assert found.residual <= 0.02 * found.value
+        assert found.value <= values[0] + 1e-9
+        missed += found.bound < values[0] - 1e-9
+        risk += found.delta
+        spread += found.delta * (1 - found.delta)
+    assert missed <= risk + 3 * math.sqrt(spread)
+    assert start != "blind" or missed > 100  # a start that misses the top is believed, and the risk says so
+
+
 def test_a_missed_bound_is_given_up_once_refuted() -> None:
     eigenvalues = torch.cat([torch.linspace(0, 1, 99, dtype=torch.float64), torch.tensor([3.0], dtype=torch.float64)])
     probe = torch.randn(100, generator=torch.Generator().manual_seed(0)).double()  # as the solver draws it

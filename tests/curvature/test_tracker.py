@@ -49,6 +49,17 @@ def test_one_that_rises_from_nowhere_is_found() -> None:
     assert found.value == pytest.approx(7, rel=0.02)
 
 
+def test_stopping_on_the_residual_is_cheaper_and_states_its_risk() -> None:
+    bound, residual = SharpnessTracker(), SharpnessTracker(stop="residual")
+    for _ in range(5):
+        proved, told = (measured(tracker, spectrum(5, 4)) for tracker in (bound, residual))
+    assert told.gradients < proved.gradients
+    assert told.certified
+    assert told.value == pytest.approx(5, rel=0.02)
+    assert proved.pairs[0].delta == 0.05
+    assert 0.05 < told.pairs[0].delta <= 1
+
+
 def test_several_are_followed_at_once() -> None:
     tracker = SharpnessTracker(num=3, budget=30)
     for step in range(10):

@@ -20,20 +20,45 @@ def outer_bound(projected: Tensor, outside: Tensor, lost: Tensor, probe: int, no
     spectrum; after van Dorsselaer, Hochstenbach and van der Vorst 2000, who have it for
     V = a Krylov space of b.
     """
-    values, vectors = torch.linalg.eigh(projected)
-    top = float(values[-1])
-    parts = (outside @ vectors) * (vectors[probe] * norm)  # f(l) = || sum of columns / (l - value) ||
+    hidden = _Hidden(projected, outside, lost, probe, norm)
     small = math.sqrt(2) * float(torch.erfinv(torch.tensor(delta, dtype=torch.float64, device="cpu"))) / _MARGIN
-    total = float(parts.norm(dim=0).sum()) + norm * float(lost.norm())
     if small == 0:
-        return math.inf if total > 0 else top
-    far = total / small  # f is small enough from here on, by the triangle inequality
-    near = 1e-9 * max(float(values.abs().max()), far)
+        return math.inf if hidden.total > 0 else hidden.top
+    far = hidden.total / small  # f is small enough from here on
+    near = 1e-9 * max(hidden.scale, far)
     if not far > near:
-        return top
-    number = 2 + math.ceil(math.log(far / near) / math.log(_RATIO))
-    beyond = torch.logspace(math.log10(near), math.log10(far), number, dtype=torch.float64, device="cpu")
-    inverse = 1 / (beyond + (top - values)[:, None])  # [M, .]
-    size = (parts @ inverse).norm(dim=0) + lost @ (vectors @ ((vectors[probe] * norm)[:, None] * inverse)).abs()
+        return hidden.top
+    beyond, size = hidden.between(near, far)
     above = (size > small).nonzero()
-    return top + float(beyond[min(int(above[-1]) + 1, number - 1) if len(above) else 0])
+    return hidden.top + float(beyond[min(int(above[-1]) + 1, len(beyond) - 1) if len(above) else 0])
+
+
+def outer_risk(projected: Tensor, outside: Tensor, lost: Tensor, probe: int, norm: float, *, beyond: float) -> float:
+    """The probability with which an eigenvalue above `beyond` may have been missed: the same read the other way."""
+    hidden = _Hidden(projected, outside, lost, probe, norm)
+    if beyond <= hidden.top:
+        return 1.0
+    near = beyond - hidden.top
+    _, (first, *_) = hidden.between(near, 2 * near)
+    _, size = hidden.between(near, max(hidden.total / max(float(first), 1e-300), 2 * near))
+    return math.erf(_MARGIN * float(size.max()) / math.sqrt(2))
+
+
+class _Hidden:
+    """f(l) of `outer_bound`: how much of the random vector an eigenvector to l > top can have."""
+
+    def __init__(self, projected: Tensor, outside: Tensor, lost: Tensor, probe: int, norm: float) -> None:
+        self.values, self.vectors = torch.linalg.eigh(projected)
+        self.top, self.scale = float(self.values[-1]), float(self.values.abs().max())
+        self.weights = self.vectors[probe] * norm
+        self.parts = (outside @ self.vectors) * self.weights  # f(l) = || sum of columns / (l - value) ||
+        self.lost = lost
+        self.total = float(self.parts.norm(dim=0).sum()) + norm * float(lost.norm())  # f(l) <= total / (l - top)
+
+    def between(self, near: float, far: float) -> tuple[Tensor, Tensor]:
+        """Distances from the top on a grid, and f there."""
+        number = 2 + math.ceil(math.log(far / near) / math.log(_RATIO))
+        beyond = torch.logspace(math.log10(near), math.log10(far), number, dtype=torch.float64, device="cpu")
+        inverse = 1 / (beyond + (self.top - self.values)[:, None])  # [M, .]
+        hidden = self.lost @ (self.vectors @ (self.weights[:, None] * inverse)).abs()
+        return beyond, (self.parts @ inverse).norm(dim=0) + hidden

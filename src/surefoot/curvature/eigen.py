@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from surefoot.curvature.bound import outer_bound
+from surefoot.curvature.bound import outer_bound, outer_risk
 from surefoot.curvature.krylov import Krylov, mixed
 from surefoot.registry import look_up
 
@@ -40,7 +40,7 @@ class Eigenpair:
     bound: float
     delta: float
     num_matvecs: int  # of the whole measurement, shared by the eigenpairs it returned
-    converged: bool  # `bound` is within the tolerance of `value`
+    converged: bool  # `bound` (or the residual, if that was asked for) is within the tolerance of `value`
 
 
 def eigenpairs(
@@ -53,6 +53,7 @@ def eigenpairs(
     guards: int = 0,
     tolerance: float = 0.01,
     delta: float = 0.05,
+    stop: Literal["bound", "residual"] = "bound",
     max_matvecs: int = 100,
     generator: torch.Generator | None = None,
 ) -> list[Eigenpair]:
@@ -63,6 +64,9 @@ def eigenpairs(
     within `tolerance` of its value, relative to the value or to `tolerance` times the largest eigenvalue seen, or when
     the products are spent; `converged` says which. `guards` further pairs are returned as they are: good to start from
     when the matrix has changed. "largest magnitude" gives one pair only.
+
+    With `stop="residual"` it stops as soon as every residual is within the tolerance, which is cheaper. The bound is
+    then the value plus the tolerance, and `delta` of the result the risk that an eigenvalue beyond it was missed.
 
     >>> A = torch.diag(torch.arange(100.0))
     >>> found, = eigenpairs(A.__matmul__, A[0])
@@ -81,6 +85,7 @@ def eigenpairs(
         raise ValueError(f"`delta` must lie between 0 and 1, got {delta}.")
     if start is not None and (start.ndim != 2 or start.shape[1] != size or not bool(start.any())):
         raise ValueError(f"`start` must have shape [R, {size}] and not be zero, got {list(start.shape)}.")
+    look_up("rule to stop by", stop, {"bound": None, "residual": None})
     if start is not None and generator is None:
         raise ValueError("`start` needs a `generator`, and one that had no part in making it: the proof rests on that.")
     if max_matvecs < num:
@@ -94,6 +99,7 @@ def eigenpairs(
         delta,
         random_source(0) if generator is None else generator,
         max_matvecs,
+        on_residual=stop == "residual",
     )
     search.begin([] if start is None else list(start.to(like).clone()))
     while not search.settled and not search.spent and search.space.num_matvecs < max_matvecs:
@@ -119,6 +125,8 @@ class _Search:
         delta: float,
         generator: torch.Generator,
         max_matvecs: int,
+        *,
+        on_residual: bool,
     ) -> None:
         self.space = space
         self.like = like
@@ -128,6 +136,8 @@ class _Search:
         self.delta = delta
         self.generator = generator
         self.max_matvecs = max_matvecs
+        self.on_residual = on_residual
+        self.risks = [1.0] * num
         self.spent = False
         self.capacity = max(num + 10, 2 * num + 8, min(100, _SMALL // like.numel()))
         self.bounds = [math.inf] * num
@@ -150,6 +160,10 @@ class _Search:
             sizes = torch.tensor([self._size(n) for n in range(remainders.shape[1])], dtype=torch.float64, device="cpu")
             edge = sizes[0] + self._slack(0)
             harm = remainders.square().sum(dim=0) / (edge.abs() * (edge - sizes) + 1e-300)  # about what the bound loses
+            if self.on_residual:
+                blurred = [n for n in range(min(self.num, len(self.values))) if self._residual(n) > self._slack(n)]
+                harm = torch.zeros_like(harm)
+                harm[blurred[:1]] = 1.0
             if float(harm.max()) <= _STALE or self._full:  # nothing may be forgotten before the random vector is in
                 break
             self.space.grow(self._remainder(self.vectors[int(harm.argmax())]))
@@ -213,7 +227,7 @@ class _Search:
                     vector=vector,
                     residual=self._residual(n),
                     bound=sign * (math.copysign(bound, value) if len(self.sides) == 2 else bound),
-                    delta=self.delta,
+                    delta=self.risks[n] if self.on_residual and n < self.num else self.delta,
                     num_matvecs=self.space.num_matvecs,
                     converged=n < self.num and self._settled(n),
                 )
@@ -225,7 +239,11 @@ class _Search:
         return all(self._settled(n) for n in range(self.num))
 
     def _settled(self, n: int) -> bool:
-        return n < len(self.values) and self.bounds[n] - self._size(n) <= self._slack(n)
+        if n >= len(self.values):
+            return False
+        if self.on_residual:
+            return self.known >= 0 and self._residual(n) <= self._slack(n)
+        return self.bounds[n] - self._size(n) <= self._slack(n)
 
     def _size(self, n: int) -> float:
         """The n-th Ritz value, its magnitude if both ends count."""
@@ -256,7 +274,11 @@ class _Search:
         self._ritz()
         for n in range(min(self.num, len(self.values))):
             if self.exhausted or len(self.values) == self.like.numel():
-                self.bounds[n] = self._size(n)
+                self.bounds[n], self.risks[n] = self._size(n), 0.0
+                continue
+            if self.on_residual:
+                self.bounds[n] = self._size(n) + self._slack(n)
+                self.risks[n] = self._risk(min(n, self.known), self.bounds[n]) if self.known >= 0 else 1.0
                 continue
             bound = self._bound(min(n, self.known)) if self.known >= 0 else math.inf
             if self.earlier[n] >= self._size(n):  # else it is refuted: that random vector was one of the few that miss
@@ -289,6 +311,11 @@ class _Search:
             outer_bound(side * inner, outside, lost, probe, self.norm, delta=self.risk) for side in self.sides
         )  # the outermost eigenvalue has one sign, so only one of the two can fail
 
+    def _risk(self, n: int, beyond: float) -> float:
+        inner, outside = self.space.projected[n:, n:], self.space.outside[:, n:]
+        lost, probe = self.space.lost[n:], self.known - n
+        return max(outer_risk(side * inner, outside, lost, probe, self.norm, beyond=beyond) for side in self.sides)
+
     def _direction(self) -> Tensor | None:
         """Which mixture of the pending directions to multiply next; None if only a fresh random vector can help."""
         if not self.space.pending:
@@ -297,7 +324,7 @@ class _Search:
             return self._some(self.space.outside[:, -1])
         n = next(n for n in range(self.num) if not self._settled(n))
         slack = self._slack(n)
-        if n <= self.known:
+        if n <= self.known and not self.on_residual:
             # the residual of (u - A) x = b', whose norm is what the bound waits for
             inner = self.space.projected[n:, n:]
             edge, side = max((float(torch.linalg.eigvalsh(side * inner)[-1]), side) for side in self.sides)

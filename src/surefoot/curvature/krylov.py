@@ -118,7 +118,9 @@ class Krylov:
         norm = float(image.norm())
         self.pending = others
         self.lost = torch.cat([self.lost, self.lost.new_zeros(1)])
-        if norm <= _rounding(image) * self._largest:
+        if norm <= max(
+            _rounding(image) * self._largest, torch.finfo(image.dtype).tiny ** 0.5
+        ):  # squares underflow below
             self.lost[-1] = norm
         else:
             self.pending.append(image.div_(norm))

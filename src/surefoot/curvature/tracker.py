@@ -1,7 +1,7 @@
 """The outermost eigenvalues of a model's curvature, followed while it trains."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -52,7 +52,7 @@ class SharpnessTracker:
     vectors turn faster than they are looked at, as at the edge of stability, starting from them costs more than it
     saves: then it starts from the random vector alone, until they overlap again. `budget` is what a measurement may
     spend on average, in gradients; what easy ones leave is saved for hard ones. A value that could not be certified
-    within it is returned, and says so.
+    within it is returned, and says so. With `stop="residual"` a measurement is cheaper and states its own delta.
 
     >>> tracker = SharpnessTracker()
     >>> model = nn.Linear(2, 3)
@@ -69,6 +69,7 @@ class SharpnessTracker:
         which: Which = "largest algebraic",
         tolerance: float = 0.02,
         delta: float = 0.05,
+        stop: Literal["bound", "residual"] = "bound",
         budget: float = 20.0,
         seed: int = 0,
     ) -> None:
@@ -84,6 +85,7 @@ class SharpnessTracker:
         self.which = which
         self.tolerance = tolerance
         self.delta = delta
+        self.stop = stop
         self.budget = budget
         self.saved = _SAVED * budget
         self._generator = random_source(seed)
@@ -107,6 +109,7 @@ class SharpnessTracker:
             guards=_GUARDS,
             tolerance=self.tolerance,
             delta=self.delta,
+            stop=self.stop,
             max_matvecs=affordable,
             generator=self._generator,
         )
