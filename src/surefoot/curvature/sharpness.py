@@ -31,6 +31,7 @@ def sharpness(
     the parameters whose name it accepts. About ten gradients of all the data. The model is looked at in eval mode and
     left as found.
 
+    >>> import torch
     >>> model = nn.Linear(2, 3)
     >>> found = sharpness(model, nn.CrossEntropyLoss(), (torch.eye(2), torch.tensor([0, 1])))
     >>> found.converged
@@ -56,6 +57,7 @@ def sharpness_by_layer(
 
     A layer is a module with trainable parameters of its own. Each costs as much as the whole.
 
+    >>> import torch
     >>> model = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 3))
     >>> list(sharpness_by_layer(model, nn.CrossEntropyLoss(), (torch.eye(2), torch.tensor([0, 1]))))
     ['0', '2']
