@@ -66,7 +66,8 @@ def eigenpairs(
     when the matrix has changed. "largest magnitude" gives one pair only.
 
     With `stop="residual"` it stops as soon as every residual is within the tolerance, which is cheaper. The bound is
-    then the value plus the tolerance, and `delta` of the result the risk that an eigenvalue beyond it was missed.
+    then the value plus the tolerance, and `delta` of the result the risk that an eigenvalue beyond it was missed, as a
+    p-value is: for every d, missing one while stating d or less has probability d at most.
 
     >>> A = torch.diag(torch.arange(100.0))
     >>> found, = eigenpairs(A.__matmul__, A[0])
@@ -79,13 +80,9 @@ def eigenpairs(
         raise ValueError(f"`num` must lie in 1..{size}, got {num}.")
     if num > 1 and len(signs) == 2:
         raise ValueError("`num` must be 1 for the largest magnitude: ask for several at each end instead.")
-    if not tolerance > 0:
-        raise ValueError(f"`tolerance` must be positive, got {tolerance}.")
-    if not 0 < delta < 1:
-        raise ValueError(f"`delta` must lie between 0 and 1, got {delta}.")
+    check_accuracy(tolerance, delta, stop)
     if start is not None and (start.ndim != 2 or start.shape[1] != size or not bool(start.any())):
         raise ValueError(f"`start` must have shape [R, {size}] and not be zero, got {list(start.shape)}.")
-    look_up("rule to stop by", stop, {"bound": None, "residual": None})
     if start is not None and generator is None:
         raise ValueError("`start` needs a `generator`, and one that had no part in making it: the proof rests on that.")
     if max_matvecs < num:
@@ -105,6 +102,15 @@ def eigenpairs(
     while not search.settled and not search.spent and search.space.num_matvecs < max_matvecs:
         search.step()
     return search.pairs(num + guards, sign=signs[0])
+
+
+def check_accuracy(tolerance: float, delta: float, stop: str) -> None:
+    """Raise ValueError unless these can be asked for."""
+    if not tolerance > 0:
+        raise ValueError(f"`tolerance` must be positive, got {tolerance}.")
+    if not 0 < delta < 1:
+        raise ValueError(f"`delta` must lie between 0 and 1, got {delta}.")
+    look_up("rule to stop by", stop, {"bound": None, "residual": None})
 
 
 def random_source(seed: int) -> torch.Generator:

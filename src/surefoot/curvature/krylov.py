@@ -78,16 +78,14 @@ class Krylov:
         self.outside = torch.cat([own, outside[kept]])
         return norm
 
-    def queue(self, vector: Tensor) -> float:
+    def queue(self, vector: Tensor) -> None:
         """Make what of `vector`, which is overwritten, lies outside V and Q the last of the pending rows."""
         before = float(vector.norm())
         self._remove(vector, self.at_hand + self.pending)
         norm = float(vector.norm())
-        if norm <= _rounding(vector) * before:
-            return 0.0
-        self.pending.append(vector.div_(norm))
-        self.outside = torch.cat([self.outside, self.outside.new_zeros(1, len(self.basis))])
-        return norm
+        if norm > _rounding(vector) * before:
+            self.pending.append(vector.div_(norm))
+            self.outside = torch.cat([self.outside, self.outside.new_zeros(1, len(self.basis))])
 
     def grow(self, along: Tensor | None = None) -> None:
         """Multiply one direction among the pending ones, their mixture with weights `along`, or else the first."""
@@ -118,9 +116,8 @@ class Krylov:
         norm = float(image.norm())
         self.pending = others
         self.lost = torch.cat([self.lost, self.lost.new_zeros(1)])
-        if norm <= max(
-            _rounding(image) * self._largest, torch.finfo(image.dtype).tiny ** 0.5
-        ):  # squares underflow below
+        smallest = torch.finfo(image.dtype).tiny ** 0.5  # below it squares underflow
+        if norm <= max(_rounding(image) * self._largest, smallest):
             self.lost[-1] = norm
         else:
             self.pending.append(image.div_(norm))
@@ -165,7 +162,7 @@ class Krylov:
         self.num_matvecs = products
         for vector in start:
             self.queue(vector)
-        for _ in start:
+        for _ in range(len(self.pending)):
             self.grow()
 
     def _remove(self, vector: Tensor, rows: Sequence[Tensor]) -> Tensor:

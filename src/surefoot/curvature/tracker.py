@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from surefoot.curvature.eigen import Eigenpair, Which, eigenpairs, random_source
+from surefoot.curvature.eigen import Eigenpair, Which, check_accuracy, eigenpairs, random_source
 from surefoot.curvature.ggn import GGN
 from surefoot.curvature.matrix import CurvatureMatrix, Loss
 
@@ -73,10 +73,7 @@ class SharpnessTracker:
         budget: float = 20.0,
         seed: int = 0,
     ) -> None:
-        if not tolerance > 0:
-            raise ValueError(f"`tolerance` must be positive, got {tolerance}.")
-        if not 0 < delta < 1:
-            raise ValueError(f"`delta` must lie between 0 and 1, got {delta}.")
+        check_accuracy(tolerance, delta, stop)
         if not budget >= matrix.build_cost + (num + 2) * matrix.product_cost:
             least = matrix.build_cost + (num + 2) * matrix.product_cost
             raise ValueError(f"`budget` must be at least {least:.3g} gradients for {num} eigenvalues, got {budget}.")

@@ -23,7 +23,9 @@ def write_tables(folder: Path, outcome: Mapping[str, Any]) -> None:
 
 
 def write_page(folder: Path, outcome: Mapping[str, Any], runs: Sequence[Run]) -> Path:
-    """Write report.html; returns its path."""
+    """Write report.html, and the figure of a study of stability beside it; returns the page's path."""
+    if runs and not outcome["curves"]:
+        write_atomically(folder / "stability.svg", stability(runs).encode())
     page = folder / "report.html"
     write_atomically(page, _page(outcome, runs).encode())
     return page
