@@ -264,6 +264,25 @@ def test_never_more_products_than_allowed(num: int, monkeypatch: pytest.MonkeyPa
         assert len(found) == num
 
 
+def test_a_hard_residual_does_not_stall_where_few_vectors_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = torch.cat([torch.tensor([2.0, 1.95, 1.9, 1.85]), torch.linspace(0, 1.8, 196)]).double()
+    products = []
+    for small in (0, eigen._SMALL):
+        monkeypatch.setattr(eigen, "_SMALL", small)
+        (found,) = eigenpairs(
+            lambda v: values * v,
+            values,
+            stop="residual",
+            tolerance=0.004,
+            max_matvecs=400,
+            generator=torch.Generator().manual_seed(0),
+        )
+        assert found.converged
+        assert found.value <= 2 <= found.value + found.residual
+        products.append(found.num_matvecs)
+    assert products[0] <= 3 * products[1]
+
+
 def test_a_dependent_or_zero_row_of_start_does_no_harm() -> None:
     matrix, basis = symmetric(SPECTRA["clustered"])
     start = torch.stack([basis[:, 0], 2 * basis[:, 0], torch.zeros(len(basis), dtype=torch.float64)])

@@ -184,7 +184,8 @@ class _Search:
                 self._probe()
             return
         if self._full:
-            found = self.num == 1 or all(self._residual(n) <= self._slack(n) for n in range(self.num))
+            found = self.num == 1 and not self.on_residual  # with one, the bound alone says what to multiply
+            found = found or all(self._residual(n) <= self._slack(n) for n in range(self.num))
             if not (found and self._forget()):
                 self._shrink()
                 if self.spent:

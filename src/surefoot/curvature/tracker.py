@@ -22,6 +22,7 @@ class Tracked:
     pairs: tuple[Eigenpair, ...]
     gradients: float  # spent, by the costs that the matrix states
     overlap: float | None  # squared, of the first eigenvector with that of the measurement before
+    certified: bool  # all bounds within the tolerance, each with a probability to fail of at most the delta asked for
 
     @property
     def value(self) -> float:
@@ -32,11 +33,6 @@ class Tracked:
     def bound(self) -> float:
         """See `Eigenpair`."""
         return self.pairs[0].bound
-
-    @property
-    def certified(self) -> bool:
-        """Whether all bounds, each with its own probability to fail, are within the tolerance of their values."""
-        return all(pair.converged for pair in self.pairs)
 
     @property
     def crossed(self) -> bool:
@@ -52,7 +48,8 @@ class SharpnessTracker:
     vectors turn faster than they are looked at, as at the edge of stability, starting from them costs more than it
     saves: then it starts from the random vector alone, until they overlap again. `budget` is what a measurement may
     spend on average, in gradients; what easy ones leave is saved for hard ones. A value that could not be certified
-    within it is returned, and says so. With `stop="residual"` a measurement is cheaper and states its own delta.
+    within it is returned, and says so. With `stop="residual"` a measurement is cheaper, states its own delta, and is
+    certified only where that came out small enough.
 
     >>> tracker = SharpnessTracker()
     >>> model = nn.Linear(2, 3)
@@ -118,7 +115,9 @@ class SharpnessTracker:
             overlap, kept = float(overlaps[0]), float(overlaps.sum())
         self._fresh = kept >= _STALE
         self._vectors = torch.stack([pair.vector for pair in found])
-        return Tracked(tuple(found[: self.num]), spent, overlap)
+        pairs = tuple(found[: self.num])
+        certified = all(pair.converged and pair.delta <= self.delta for pair in pairs)
+        return Tracked(pairs, spent, overlap, certified)
 
     def state_dict(self) -> dict[str, Any]:
         """Vectors to start from, what is saved of the budget, and the generator."""

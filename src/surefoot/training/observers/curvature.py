@@ -1,6 +1,6 @@
 """The largest curvature eigenvalue, followed along training."""
 
-from typing import Any
+from typing import Any, Literal
 
 from surefoot.curvature import GGN, CurvatureMatrix, Hessian, SharpnessTracker
 from surefoot.losses import Lifted
@@ -11,18 +11,28 @@ from surefoot.training.snapshot import Diverged, Snapshot
 class Curvature:
     """GN sharpness of every split with its proof: between `ggn_sharpness` and `ggn_bound`; certified (1) or not (0).
 
-    The bound holds with probability at least 1 - `delta` each time. `budget` is what a measurement of one split may
-    cost on average, in gradients of that split; `ggn_gradients` is what it did cost. See `SharpnessTracker`. Needs an
-    objective that is a loss of logits.
+    The bound holds with probability at least 1 - `delta` each time; with `stop="residual"` a value is cheaper and its
+    `ggn_delta` comes out as it may. `budget` is what a measurement of one split may cost on average, in gradients of
+    that split; `ggn_gradients` is what it did cost. See `SharpnessTracker`. The objective must be a loss of logits.
     """
 
     matrix: type[CurvatureMatrix] = GGN
     splits: tuple[str, ...] | None = None  # all
-    quantities: tuple[str, ...] = ("ggn_sharpness", "ggn_bound", "ggn_residual", "ggn_gradients", "ggn_certified")
+    quantities: tuple[str, ...] = tuple(
+        f"ggn_{name}" for name in ("sharpness", "bound", "delta", "residual", "gradients", "certified")
+    )
 
-    def __init__(self, *, tolerance: float = 0.02, delta: float = 0.05, budget: float = 20.0, seed: int = 0) -> None:
-        self._options: dict[str, Any] = {"tolerance": tolerance, "delta": delta, "budget": budget, "seed": seed}
-        self._options["matrix"] = self.matrix
+    def __init__(
+        self,
+        *,
+        tolerance: float = 0.02,
+        delta: float = 0.05,
+        stop: Literal["bound", "residual"] = "bound",
+        budget: float = 20.0,
+        seed: int = 0,
+    ) -> None:
+        self._options: dict[str, Any] = {"tolerance": tolerance, "delta": delta, "stop": stop, "budget": budget}
+        self._options |= {"seed": seed, "matrix": self.matrix}
         SharpnessTracker(**self._options)  # refuses what is out of range before anything has run
         self._trackers: dict[str, SharpnessTracker] = {}
 
@@ -38,7 +48,8 @@ class Curvature:
                 found = tracker.measure(snapshot.model, snapshot.objective.loss, split.inputs, split.labels)
             except FloatingPointError as error:
                 raise Diverged(f"curvature of the {name} set at step {snapshot.step}: {error}") from None
-            values = (found.value, found.bound, found.pairs[0].residual, found.gradients, found.certified)
+            pair = found.pairs[0]
+            values = (found.value, found.bound, pair.delta, pair.residual, found.gradients, found.certified)
             row |= keyed(name, self.quantities, values)
         return row
 
