@@ -37,7 +37,7 @@ def test_what_is_left_to_defaults_has_the_id_of_what_spells_them_out() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("optimizer.name=csm", r"Unknown optimizer 'csm'\. .*Known: adamw, gd, sgd"),
+        ("optimizer.name=csm", r"Unknown optimizer 'csm'\. .*Known: adamw, asam, bsam"),
         ("optimizer.name=adamv", r"Did you mean 'adamw'\?"),
         ("optimizer.momentun=0.9", r"Unknown key in \[optimizer\] 'momentun'\."),
         ("optimizer.lr=-0.1", r"`optimizer.lr` must be positive and finite, got -0.1"),

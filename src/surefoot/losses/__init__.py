@@ -2,13 +2,17 @@
 
 from collections.abc import Callable
 
+from surefoot.losses.acls import ACLS
 from surefoot.losses.cross_entropy import CrossEntropy
+from surefoot.losses.focal import Focal
 from surefoot.losses.mse import MSE
 from surefoot.losses.objective import Batch, Lifted, Loss, Objective
 
 LOSSES: dict[str, Callable[..., Loss]] = {
+    "acls": ACLS,
     "cross_entropy": CrossEntropy,
+    "focal": Focal,
     "mse": MSE,
 }
 
-__all__ = ["LOSSES", "MSE", "Batch", "CrossEntropy", "Lifted", "Loss", "Objective"]
+__all__ = ["ACLS", "LOSSES", "MSE", "Batch", "CrossEntropy", "Focal", "Lifted", "Loss", "Objective"]

@@ -8,8 +8,9 @@ import torch
 from surefoot.data import DATASETS, Dataset
 from surefoot.losses import LOSSES, Lifted
 from surefoot.models import MODELS
-from surefoot.optim import OPTIMIZERS
+from surefoot.optim import SAM
 from surefoot.registry import look_up
+from surefoot.runs.optimizers import build_optimizer, check_optimizer
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.typecheck import check_options
 from surefoot.training.batches import Batches
@@ -19,18 +20,15 @@ from surefoot.training.observers import OBSERVERS
 
 def check(spec: RunSpec) -> None:
     """Raise ValueError unless every name is known and every option has its key and type. Builds and loads nothing."""
-    optimizer = look_up("optimizer", spec.optimizer.name, OPTIMIZERS)
     check_options("data", spec.data.options, look_up("dataset", spec.data.name, DATASETS))
     context = {"input_shape": (1,), "num_classes": 2}
     for key in context.keys() & spec.model.options.keys():
         raise ValueError(f"`model.{key}` follows from the data and cannot be set.")
     check_options("model", {**spec.model.options, **context}, look_up("model", spec.model.name, MODELS))
     check_options("loss", spec.loss.options, look_up("loss", spec.loss.name, LOSSES))
-    check_options("optimizer", spec.optimizer.options, optimizer, given=1)
+    check_optimizer(spec)
     for name, options in spec.observers.items():
         check_options(f"observers.{name}", options, look_up("observer", name, OBSERVERS))
-    if getattr(optimizer, "full_batch", False) and spec.batch_size != "full":
-        raise ValueError(f'`batch_size` must be "full" for {spec.optimizer.name}, got {spec.batch_size}.')
 
 
 def build(spec: RunSpec, *, data: Dataset | None = None) -> Training:
@@ -46,14 +44,16 @@ def build(spec: RunSpec, *, data: Dataset | None = None) -> Training:
     model = MODELS[spec.model.name](
         input_shape=data.input_shape, num_classes=data.num_classes, **_tuples(spec.model.options)
     ).to(device)
-    optimizer = OPTIMIZERS[spec.optimizer.name](model.parameters(), **_tuples(spec.optimizer.options))
+    loss = LOSSES[spec.loss.name](**spec.loss.options)
+    optimizer = build_optimizer(spec, model, loss, data.train)
     return Training(
         model=model,
-        objective=Lifted(LOSSES[spec.loss.name](**spec.loss.options)),
+        objective=Lifted(loss),
         optimizer=optimizer,
         batches=Batches(data.train, batch_size=None if spec.batch_size == "full" else spec.batch_size, seed=spec.seed),
         splits={"train": data.train, "test": data.test},
         observers={name: OBSERVERS[name](**options) for name, options in spec.observers.items()},
+        descent=Lifted(optimizer.per_sample) if isinstance(optimizer, SAM) else None,
     )
 
 

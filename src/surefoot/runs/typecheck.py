@@ -2,28 +2,40 @@
 
 import inspect
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from surefoot.registry import unknown
 
 
-def check_options(where: str, options: Mapping[str, Any], make: Callable[..., Any], *, given: int = 0) -> None:
-    """Raise ValueError unless `make` takes `options` by keyword: all known, each of its type, none missing.
+def check_options(
+    where: str, options: Mapping[str, Any], *makers: Callable[..., Any], supplied: Container[str] = ()
+) -> None:
+    """Raise ValueError unless the makers together take `options` by keyword: all known, of their type, none missing.
 
-    The first `given` parameters, and any that are keyword-only context such as a model's input shape, are supplied by
-    the caller and passed in `options` like the rest.
+    Parameters named in `supplied` come from elsewhere and may not be set.
     """
-    parameters = list(inspect.signature(make).parameters.values())[given:]
-    hints = get_type_hints(make.__init__ if inspect.isclass(make) else make)
-    names = [p.name for p in parameters]
+    parameters = {
+        name: parameter for make in makers for name, parameter in options_of(make).items() if name not in supplied
+    }
+    hints = {
+        name: hint
+        for make in makers
+        for name, hint in get_type_hints(make.__init__ if inspect.isclass(make) else make).items()
+    }
     for key, value in options.items():
-        if key not in names:
-            raise unknown(f"key in [{where}]", key, names)
+        if key not in parameters:
+            raise unknown(f"key in [{where}]", key, parameters)
         check_type(f"{where}.{key}", value, hints.get(key, Any))
-    for parameter in parameters:
-        if parameter.default is inspect.Parameter.empty and parameter.name not in options:
-            raise ValueError(f"[{where}] needs `{parameter.name}`.")
+    for name, parameter in parameters.items():
+        if parameter.default is inspect.Parameter.empty and name not in options:
+            raise ValueError(f"[{where}] needs `{name}`.")
+
+
+def options_of(make: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The parameters of `make` by name, without `**options`."""
+    kinds = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    return {name: p for name, p in inspect.signature(make).parameters.items() if p.kind not in kinds}
 
 
 def check_type(where: str, value: Any, hint: Any) -> None:

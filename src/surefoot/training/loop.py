@@ -27,6 +27,7 @@ class Training:
     batches: Batches
     splits: Mapping[str, Split]
     observers: Mapping[str, Observer] = field(default_factory=dict)
+    descent: Objective | None = None  # what the optimizer steps on, where that depends on the pass it is in
     step: int = 0
     num_gradients: int = 0
     first_loss: float | None = None
@@ -39,16 +40,18 @@ class Training:
         row: dict[str, float] = {"step": self.step, "gradients": self.num_gradients}
         for observer in self.observers.values():
             row |= observer(snapshot)
+        row |= getattr(self.optimizer, "report", dict)()
         self.seconds_observing += time.perf_counter() - begun
         return row
 
     def advance(self) -> None:
         """One optimizer step; however often the optimizer calls the closure is counted."""
         batch = self.batches(self.step)
+        objective = self.descent or self.objective
 
         def closure() -> Tensor:
             self.optimizer.zero_grad()
-            loss = self.objective(self.model, batch).mean()
+            loss = objective(self.model, batch).mean()
             loss.backward()  # type: ignore[no-untyped-call]
             self.num_gradients += 1
             return loss.detach()

@@ -1,0 +1,56 @@
+"""Adaptive SAM."""
+
+from typing import Any
+
+from torch import Tensor
+from torch.optim import SGD, Optimizer
+
+from surefoot.optim.closure import Params
+from surefoot.optim.sam import SAM, Group, total_norm
+
+
+class ASAM(SAM):
+    r"""SAM with a perturbation in proportion to the weights, rho T^2 g / ||T g||, T = |w| + eta. Kwon et al. 2021.
+
+    Invariant to rescaling layers against each other. T is |w| + eta for weights and 1 for the rest, where a weight is a
+    parameter whose name has "weight" in it, as in the official code; where `params` come without names, one of at
+    least two dimensions (our choice). `everywhere` counts all parameters as weights, as other ports do. `rho` is
+    about ten times that of SAM. Two gradients per step.
+    """
+
+    def __init__(
+        self,
+        params: Params,
+        base: type[Optimizer] = SGD,
+        *,
+        rho: float = 0.5,
+        eta: float = 0.01,
+        everywhere: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__(params, base, rho=rho, **options)
+        if not eta >= 0:
+            raise ValueError(f"`eta` must be at least 0, got {eta}.")
+        self.eta = eta
+        self.everywhere = everywhere
+
+    def _climb(self, groups: list[Group], grad_scale: float) -> None:
+        weights = self._weights()
+        pairs = [pair for _, params, gradients in groups for pair in zip(params, gradients, strict=True)]
+        self._norm = total_norm([self._size(p, weights) * gradient] for p, gradient in pairs)
+        for group, params, gradients in groups:
+            for p, gradient in zip(params, gradients, strict=True):
+                size = self._size(p, weights)
+                p.add_(size * size * gradient, alpha=group["rho"] / (self._norm + 1e-16))
+
+    def _size(self, p: Tensor, weights: set[Tensor]) -> Tensor | float:
+        return p.abs() + self.eta if p in weights else 1.0
+
+    def _weights(self) -> set[Tensor]:
+        found = set()
+        for group in self.param_groups:
+            names = group.get("param_names", [None] * len(group["params"]))
+            for name, p in zip(names, group["params"], strict=True):
+                if self.everywhere or (p.ndim > 1 if name is None else "weight" in name):
+                    found.add(p)
+        return found

@@ -1,0 +1,40 @@
+"""Calling a closure, and refusing what it cannot bring."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
+
+
+def parameters(optimizer: Optimizer) -> list[Tensor]:
+    """All of an optimizer's parameters, in the order of its groups."""
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def check_real(optimizer: Optimizer) -> None:
+    """Raise ValueError if a parameter is complex."""
+    for p in parameters(optimizer):
+        if p.is_complex():
+            raise ValueError(f"Parameters must be real, got one of dtype {p.dtype}.")
+
+
+def run(closure: Callable[[], Any], optimizer: Optimizer) -> Any:
+    """The closure's loss, called with gradients cleared. ValueError if it leaves none or sparse ones."""
+    optimizer.zero_grad()
+    with torch.enable_grad():
+        loss = closure()
+    check_gradients(optimizer)
+    return loss
+
+
+def check_gradients(optimizer: Optimizer) -> None:
+    """Raise ValueError unless there are gradients, all dense."""
+    gradients = [p.grad for p in parameters(optimizer) if p.grad is not None]
+    if not gradients:
+        raise ValueError("The closure must call backward: no parameter has a gradient after it.")
+    if any(gradient.is_sparse for gradient in gradients):
+        raise ValueError(f"{type(optimizer).__name__} needs dense gradients, got a sparse one: use `sparse=False`.")

@@ -1,0 +1,185 @@
+"""Muon for hidden matrices, AdamW for the rest."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import AdamW, Optimizer
+
+from surefoot.optim.closure import Params, check_gradients, check_real
+
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+
+
+class Muon(Optimizer):
+    r"""Steps hidden matrices by their momentum with all singular values brought near 1, the rest by AdamW.
+
+    Jordan et al. 2024: b <- beta b + (1 - beta) g, u = beta b + (1 - beta) g (Nesterov), w <- w - lr sqrt(max(1,
+    rows / columns)) `orthogonalized`(u), weight decay decoupled. Convolutions count as matrices [out, the rest].
+
+    Which parameter goes where is the entry "rule" of its group, "muon" or "adamw"; groups given with a rule keep it.
+    Of the others, Muon gets those of at least two dimensions except the last one (the head), the first one if it is a
+    convolution (pixels), and, where names are given, embeddings; so give `model.named_parameters()` where there are
+    any. `split` shows it. That a network's first fully connected layer goes to Muon is our choice. One gradient per
+    step.
+
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, 8), torch.nn.Linear(8, 3))
+    >>> Muon(model.named_parameters()).split["muon"]
+    ['0.weight', '1.weight']
+    """
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 0.02,
+        *,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        weight_decay: float = 0.0,
+        num_iterations: int = 5,
+        adamw_lr: float = 3e-4,
+        adamw_betas: tuple[float, float] = (0.9, 0.95),
+        adamw_eps: float = 1e-10,
+        adamw_weight_decay: float = 0.0,
+    ) -> None:
+        if not lr >= 0:
+            raise ValueError(f"`lr` must be at least 0, got {lr}.")
+        if not 0 <= momentum < 1:
+            raise ValueError(f"`momentum` must lie in [0, 1), got {momentum}.")
+        if num_iterations < 1:
+            raise ValueError(f"`num_iterations` must be at least 1, got {num_iterations}.")
+        own = {"lr": lr, "momentum": momentum, "nesterov": nesterov, "weight_decay": weight_decay}
+        others = {"lr": adamw_lr, "betas": tuple(adamw_betas), "eps": adamw_eps, "weight_decay": adamw_weight_decay}
+        groups = _ruled(params)
+        self._adamw = AdamW([torch.nn.Parameter(torch.zeros(1))], **others)  # type: ignore[arg-type]
+        defaults = {"muon": own, "adamw": self._adamw.defaults}
+        super().__init__([{**defaults[group["rule"]], **group} for group in groups], {})
+        for group in self.param_groups:
+            if group["rule"] == "muon" and any(p.ndim < 2 for p in group["params"]):
+                raise ValueError('A parameter with rule "muon" must have at least two dimensions.')
+        check_real(self)
+        self.num_iterations = num_iterations
+        self._share()
+
+    @property
+    def split(self) -> dict[str, list[str]]:
+        """Names of the parameters by rule; numbers, in order of the groups, where no names were given."""
+        found: dict[str, list[str]] = {"muon": [], "adamw": []}
+        number = 0
+        for group in self.param_groups:
+            for place, _ in enumerate(group["params"]):
+                names = group.get("param_names")
+                found[group["rule"]].append(names[place] if names else str(number))
+                number += 1
+        return found
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step of both rules; the closure's loss before it."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        check_gradients(self)
+        self._adamw.step()
+        for group in self.param_groups:
+            if group["rule"] != "muon":
+                continue
+            for p in group["params"]:
+                if p.grad is not None:
+                    self._move(p, p.grad, group)
+        return loss
+
+    def _move(self, p: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
+        state = self.state[p]
+        mean = state.setdefault("momentum_buffer", torch.zeros_like(p))
+        mean.lerp_(gradient, 1 - group["momentum"])
+        ahead = torch.lerp(gradient, mean, group["momentum"]) if group["nesterov"] else mean
+        matrix = ahead.reshape(len(ahead), -1)
+        step = orthogonalized(matrix, num_iterations=self.num_iterations)
+        p.mul_(1 - group["lr"] * group["weight_decay"])
+        scale = max(1.0, matrix.shape[0] / matrix.shape[1]) ** 0.5
+        p.add_(step.view_as(p), alpha=-group["lr"] * scale)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a saved state."""
+        super().load_state_dict(state_dict)
+        self._share()
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group; it needs a "rule"."""
+        _check_rule(param_group)
+        if self.param_groups:
+            like = next((group for group in self.param_groups if group["rule"] == param_group["rule"]), None)
+            for key, value in (like or {}).items():
+                if key not in ("params", "param_names"):
+                    param_group.setdefault(key, value)
+        super().add_param_group(param_group)
+        self._share()
+
+    def _share(self) -> None:
+        self._adamw.param_groups = [group for group in self.param_groups if group["rule"] == "adamw"]
+        self._adamw.state = self.state
+
+
+def orthogonalized(matrix: Tensor, *, num_iterations: int = 5) -> Tensor:
+    r"""U V^T of the singular value decomposition U S V^T, roughly: Newton and Schulz's quintic iteration.
+
+    Singular values land in about [0.68, 1.14] where they were at least a hundredth of the Frobenius norm, lower where
+    they were smaller. In bfloat16 on accelerators, as its authors do; on a CPU, where that is several times slower than
+    float32, in float32; float64 stays.
+    """
+    a, b, c = COEFFICIENTS
+    precision = matrix.dtype
+    if precision != torch.float64:
+        precision = torch.float32 if matrix.device.type == "cpu" else torch.bfloat16
+    x = matrix.to(precision)
+    tall = x.shape[0] > x.shape[1]
+    x = x.T if tall else x
+    x = x / (x.norm() + 1e-7)
+    for _ in range(num_iterations):
+        square = x @ x.T
+        x = torch.addmm(x, torch.addmm(square, square, square, beta=b, alpha=c), x, beta=a)
+    return (x.T if tall else x).to(matrix.dtype)
+
+
+def _ruled(params: Params) -> list[dict[str, Any]]:
+    """Groups with one rule each, from parameters, named parameters or groups of them."""
+    given: list[Any] = list(params)
+    if not given:
+        raise ValueError("Muon got an empty list of parameters.")
+    groups = [dict(group) for group in given] if isinstance(given[0], dict) else [{"params": given}]
+    for group in groups:
+        group["params"] = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
+    free = [item for group in groups if "rule" not in group for item in group["params"]]
+    matrices = [item for item in free if _of(item).ndim >= 2]
+    hidden = {id(_of(item)) for item in matrices if "embed" not in _name(item)}
+    if matrices:
+        hidden.discard(id(_of(matrices[-1])))
+        if _of(matrices[0]).ndim > 2:
+            hidden.discard(id(_of(matrices[0])))
+    found = []
+    for group in groups:
+        if "rule" in group:
+            _check_rule(group)
+            found.append(group)
+            continue
+        for rule in ("muon", "adamw"):
+            part = [item for item in group["params"] if (id(_of(item)) in hidden) == (rule == "muon")]
+            if part:
+                found.append({**group, "params": part, "rule": rule})
+    return found
+
+
+def _check_rule(group: dict[str, Any]) -> None:
+    if group.get("rule") not in ("muon", "adamw"):
+        raise ValueError(f'A group\'s `rule` must be "muon" or "adamw", got {group.get("rule")!r}.')
+
+
+def _of(item: Tensor | tuple[str, Tensor]) -> Tensor:
+    return item[1] if isinstance(item, tuple) else item
+
+
+def _name(item: Tensor | tuple[str, Tensor]) -> str:
+    return item[0] if isinstance(item, tuple) else ""

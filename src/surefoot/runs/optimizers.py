@@ -1,0 +1,66 @@
+"""From an optimizer's name and options to the optimizer: what a run knows and a TOML file cannot say is put in here."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import SGD, Adam, AdamW, NAdam, RMSprop
+
+from surefoot.data import Split
+from surefoot.losses import Loss
+from surefoot.optim import BSAM, OPTIMIZERS, SAM, BulkSGD
+from surefoot.registry import look_up
+from surefoot.runs.spec import RunSpec
+from surefoot.runs.subspace import TopSubspace
+from surefoot.runs.typecheck import check_options, options_of
+
+BASES: dict[str, type[torch.optim.Optimizer]] = {
+    "adam": Adam,
+    "adamw": AdamW,
+    "nadam": NAdam,
+    "rmsprop": RMSprop,
+    "sgd": SGD,
+}
+_SUPPLIED = {"params", "base", "loss", "subspace", "num_samples", "model", "split"}  # by the run, not by its spec
+
+
+def check_optimizer(spec: RunSpec) -> None:
+    """Raise ValueError unless the name is known and every option has its key and type."""
+    kind = look_up("optimizer", spec.optimizer.name, OPTIMIZERS)
+    options = dict(spec.optimizer.options)
+    makers: list[Any] = [*_makers(kind)]
+    if issubclass(kind, SAM):
+        makers.append(_base(options))
+        options.pop("base", None)
+    if issubclass(kind, BulkSGD):
+        makers.append(TopSubspace)
+    check_options("optimizer", options, *makers, supplied=_SUPPLIED)
+    if getattr(kind, "full_batch", False) and spec.batch_size != "full":
+        raise ValueError(f'`batch_size` must be "full" for {spec.optimizer.name}, got {spec.batch_size}.')
+
+
+def build_optimizer(spec: RunSpec, model: nn.Module, loss: Loss, train: Split) -> torch.optim.Optimizer:
+    """The optimizer of a spec that `check_optimizer` has passed."""
+    kind: Any = OPTIMIZERS[spec.optimizer.name]
+    options: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in spec.optimizer.options.items()
+    }
+    if issubclass(kind, SAM):
+        options |= {"base": _base(options), "loss": loss}
+    elif issubclass(kind, BSAM):
+        options = {"num_samples": len(train.labels), "seed": spec.seed, **options}
+    elif issubclass(kind, BulkSGD):
+        theirs = {key: options.pop(key) for key in options_of(TopSubspace).keys() & options.keys()}
+        options["subspace"] = TopSubspace(model, loss, train, **{"seed": spec.seed, **theirs})
+    made: torch.optim.Optimizer = kind(model.named_parameters(), **options)
+    return made
+
+
+def _makers(kind: type) -> list[type]:
+    """The class and those above it that take options: subclasses of SAM hand on what they do not know."""
+    return [made for made in kind.__mro__ if issubclass(made, SAM)] or [kind]
+
+
+def _base(options: Mapping[str, Any]) -> type[torch.optim.Optimizer]:
+    return look_up("base optimizer", options.get("base", "sgd"), BASES)
