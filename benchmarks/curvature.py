@@ -82,7 +82,7 @@ def mlp() -> Case:
 def resnet() -> Case:
     torch.manual_seed(0)
     data = cifar10_5k()
-    model = ResNet(input_shape=(3, 32, 32), num_classes=10, depth=20).eval()
+    model = ResNet(input_shape=(3, 32, 32), num_classes=10, depth=20)
     return Case(model, data.train.inputs[:1000].reshape(-1, 3, 32, 32), data.train.labels[:1000])
 
 
@@ -358,6 +358,7 @@ def main() -> None:
         case = build()
         for _ in range(10):
             case.step()
+        case.model.eval()  # batch norm by the statistics of these steps
         costs += products(name, case)
         tools = {tool: found for tool, found in TOOLS.items() if name == "mlp" or found[0] is not eigenthings_power}
         scratch += cold(name, case, tools)
