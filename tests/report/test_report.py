@@ -43,6 +43,7 @@ def outcome(title: str = "Why?") -> dict[str, Any]:
         "cells": [],
         "tables": [table],
         "claims": Table("claims", "claims", ("c",), (("y",),)),
+        "figures": "coupling",
         "curves": [curve],
     }
 

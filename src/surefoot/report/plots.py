@@ -14,8 +14,17 @@ if TYPE_CHECKING:
 Run = tuple[RunSpec, list[Row]]
 
 # One fixed colour per optimizer everywhere (Okabe-Ito, safe for the colour-blind); learning rates from light to dark.
-OPTIMIZER_COLOURS = {"gd": "#0072B2", "sgd": "#E69F00", "adamw": "#009E73"}
-_OTHER = "#CC79A7"
+OPTIMIZER_COLOURS = {
+    "gd": "#0072B2",
+    "sgd": "#E69F00",
+    "adamw": "#009E73",
+    "muon": "#D55E00",
+    "sam": "#CC79A7",
+    "csam": "#882255",
+    "bulk_sgd": "#56B4E9",
+}
+_OTHER = "#777777"
+_DASHES = ("-", "--", ":", "-.")  # variants of one optimizer
 _RATES = ("#bdd7e7", "#6baed6", "#3182bd", "#08519c", "#042451")
 _QUANTITIES = (
     ("loss", "loss"),
@@ -129,6 +138,34 @@ def stability(runs: Sequence[Run]) -> str:
         figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
 
     return svg(draw, size=(4 * len(runs), 3.6), name="stability")
+
+
+def comparison(runs: Sequence[Run]) -> str:
+    """Training ECE, test ECE and sharpness over the steps of all runs, one colour per optimizer."""
+    curves = (("train/ece", "train ECE"), ("test/ece", "test ECE"), ("train/ggn_sharpness", "GN sharpness"))
+    variants = list(dict.fromkeys(spec.variant for spec, _ in runs))
+    styles = {variant: (colour_of(variant.split()[0]), _DASHES[_place(variants, variant)]) for variant in variants}
+
+    def draw(figure: "Figure") -> None:
+        panels = figure.subplots(1, len(curves))
+        for axes, (key, name) in zip(panels, curves, strict=True):
+            for spec, rows in runs:
+                colour, dashes = styles[spec.variant]
+                axes.plot(*_series(rows, "step", key), color=colour, linestyle=dashes, linewidth=0.9)
+            axes.set(title=name, xlabel="step")
+        panels[-1].set_yscale("log")
+        for variant, (colour, dashes) in styles.items():
+            panels[0].plot([], [], color=colour, linestyle=dashes, label=variant)
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+
+    return svg(draw, size=(10, 4), name="comparison")
+
+
+def _place(variants: Sequence[str], variant: str) -> int:
+    """The how-manieth variant of its optimizer this is."""
+    same = [other for other in variants if other.split()[0] == variant.split()[0]]
+    return same.index(variant) % len(_DASHES)
 
 
 def colour_of(optimizer: str) -> str:

@@ -1,15 +1,20 @@
 """A study's outcome as files: Markdown, CSV, JSON and the page."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from surefoot.files import write_atomically
 from surefoot.report.page import Picture, Section, render
-from surefoot.report.plots import Run, correlation_by_end, phase, stability, trajectories
+from surefoot.report.plots import Run, comparison, correlation_by_end, phase, stability, trajectories
 from surefoot.table import Table
+
+_OWN: dict[str, tuple[Callable[[Sequence[Run]], str], str]] = {  # figures of studies that have one, with captions
+    "comparison": (comparison, "One colour per optimizer, one line per learning rate and seed."),
+    "stability": (stability, "One panel per run; dashed: 2/lr."),
+}
 
 
 def write_tables(folder: Path, outcome: Mapping[str, Any]) -> None:
@@ -23,9 +28,10 @@ def write_tables(folder: Path, outcome: Mapping[str, Any]) -> None:
 
 
 def write_page(folder: Path, outcome: Mapping[str, Any], runs: Sequence[Run]) -> Path:
-    """Write report.html, and the figure of a study of stability beside it; returns the page's path."""
-    if runs and not outcome["curves"]:
-        write_atomically(folder / "stability.svg", stability(runs).encode())
+    """Write report.html, and a study's own figure beside it; returns the page's path."""
+    if runs and outcome["figures"] in _OWN:
+        draw, _ = _OWN[outcome["figures"]]
+        write_atomically(folder / f"{outcome['figures']}.svg", draw(runs).encode())
     page = folder / "report.html"
     write_atomically(page, _page(outcome, runs).encode())
     return page
@@ -85,9 +91,9 @@ def _page(outcome: Mapping[str, Any], runs: Sequence[Run]) -> str:
     optimizers = list(dict.fromkeys(spec.optimizer.name for spec, _ in runs))
     first, *others = outcome["tables"]
     sections = [Section("The answer", tables=(first, outcome["claims"]))]
-    if runs and not outcome["curves"]:
-        picture = Picture(stability(runs), "One panel per run; dashed: 2/lr.")
-        sections.append(Section("Curvature along training", figures=(picture,)))
+    if runs and outcome["figures"] in _OWN:
+        draw, caption = _OWN[outcome["figures"]]
+        sections.append(Section("Along training", figures=(Picture(draw(runs), caption),)))
     elif runs:
         pictures = (
             Picture(phase(runs, optimizers=optimizers), "ECE against sharpness along each run: dot first, cross last."),

@@ -116,7 +116,13 @@ class RunSpec:
         """A short name for people: optimizer, learning rate, seed."""
         lr = self.optimizer.options.get("lr")
         rate = f" lr={lr:.4g}" if isinstance(lr, int | float) else ""
-        return f"{self.optimizer.name}{rate} seed={self.seed}"
+        return f"{self.variant}{rate} seed={self.seed}"
+
+    @property
+    def variant(self) -> str:
+        """The optimizer with all its options but the learning rate."""
+        options = [f"{key}={value}" for key, value in self.optimizer.options.items() if key != "lr"]
+        return " ".join([self.optimizer.name, *options])
 
 
 def _table(where: str, value: Any) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def check(spec: RunSpec) -> None:
 def outcome(runs: Iterable[Trajectory], *, compare_with_paper: bool) -> dict[str, Any]:
     """The table and the claims; there is no paper's table to compare with."""
     found = sorted((run for run in runs if run.rows), key=lambda run: (run.optimizer, run.lr, run.spec.seed))
-    return {"cells": [], "tables": [_table(found)], "claims": _claims(found), "curves": []}
+    return {"figures": "stability", "cells": [], "tables": [_table(found)], "claims": _claims(found), "curves": []}
 
 
 def _held_key(run: Trajectory) -> str:

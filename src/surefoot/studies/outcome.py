@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from surefoot.registry import look_up
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import RunFolder, read_record
-from surefoot.studies import coupling, edge_of_stability
+from surefoot.studies import coupling, edge_of_stability, interventions
 from surefoot.studies.correlation import Trajectory
 
 
@@ -22,7 +22,11 @@ class Analysis(Protocol):
     def outcome(self, runs: Iterable[Trajectory], *, compare_with_paper: bool) -> dict[str, Any]: ...
 
 
-OUTCOMES: dict[str, Analysis] = {"coupling": coupling, "edge_of_stability": edge_of_stability}
+OUTCOMES: dict[str, Analysis] = {
+    "coupling": coupling,
+    "edge_of_stability": edge_of_stability,
+    "interventions": interventions,
+}
 
 
 def study_record(root: Path) -> dict[str, Any]:
