@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from storage import Storage
 from torch import Tensor, nn
 
 from surefoot.curvature import GGN, CurvatureMatrix, Hessian, SharpnessTracker, Tracked, eigenpairs
@@ -305,37 +306,14 @@ def warm_pair(case: Case, kind: str, vector: Tensor) -> float:
 
 def memory(case: Case) -> float:
     """Vectors of P numbers held beyond the graph and what one product needs, at most, while one value is certified."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-
     size = flat([p.detach() for p in case.model.parameters()]).numel()
-    live: dict[int, int] = {}
-    peak = 0
-
-    class Watch(TorchDispatchMode):
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            nonlocal peak
-            out = func(*args, **(kwargs or {}))
-            for tensor in out if isinstance(out, (tuple, list)) else (out,):
-                if isinstance(tensor, Tensor) and tensor.numel() * 2 > size:
-                    import weakref
-
-                    storage = tensor.untyped_storage()
-                    key = storage.data_ptr()
-                    if key not in live:
-                        live[key] = storage.nbytes()
-                        weakref.finalize(storage, live.pop, key, None)
-                    peak = max(peak, sum(live.values()))
-            return out
-
     matrix = case.matrix("G")
     like = matrix.like
-    with Watch():
+    with Storage(smallest=2 * size) as alone:
         matrix @ like
-    alone, peak = peak, 0
-    live.clear()
-    with Watch():
+    with Storage(smallest=2 * size) as whole:
         eigenpairs(matrix.__matmul__, like, tolerance=0.01)
-    return (peak - alone) / (4 * size) + 2  # the product's own image and its parts
+    return (whole.peak - alone.peak) / (4 * size) + 2  # the product's own image and its parts
 
 
 def spread(values: list[float]) -> str:

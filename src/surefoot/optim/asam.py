@@ -36,15 +36,18 @@ class ASAM(SAM):
 
     def _climb(self, groups: list[Group], grad_scale: float) -> None:
         weights = self._weights()
-        pairs = [pair for _, params, gradients in groups for pair in zip(params, gradients, strict=True)]
-        self._norm = total_norm([self._size(p, weights) * gradient] for p, gradient in pairs)
+        for _, params, gradients in groups:  # the weights hold T g for a moment: they are saved, and memory is spared
+            for p, gradient in zip(params, gradients, strict=True):
+                self._size(p, weights).mul_(gradient)
+        self._norm = total_norm(params for _, params, _ in groups)
         for group, params, gradients in groups:
             for p, gradient in zip(params, gradients, strict=True):
-                size = self._size(p, weights)
-                p.add_(size * size * gradient, alpha=group["rho"] / (self._norm + 1e-16))
+                home = self._home[p]
+                self._size(p.copy_(home), weights).square_().mul_(gradient)
+                p.mul_(group["rho"] / (self._norm + 1e-16)).add_(home)
 
-    def _size(self, p: Tensor, weights: set[Tensor]) -> Tensor | float:
-        return p.abs() + self.eta if p in weights else 1.0
+    def _size(self, p: Tensor, weights: set[Tensor]) -> Tensor:
+        return p.abs_().add_(self.eta) if p in weights else p.fill_(1.0)
 
     def _weights(self) -> set[Tensor]:
         found = set()

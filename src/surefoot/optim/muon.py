@@ -127,13 +127,13 @@ def orthogonalized(matrix: Tensor, *, num_iterations: int = 5) -> Tensor:
     r"""U V^T of the singular value decomposition U S V^T, roughly: Newton and Schulz's quintic iteration.
 
     Singular values land in about [0.68, 1.14] where they were at least a hundredth of the Frobenius norm, lower where
-    they were smaller. In bfloat16 on accelerators, as its authors do; on a CPU, where that is several times slower than
-    float32, in float32; float64 stays.
+    they were smaller. In bfloat16, as its authors do, where the device multiplies it natively; else, where it would be
+    several times slower, in float32. float64 stays.
     """
     a, b, c = COEFFICIENTS
     precision = matrix.dtype
     if precision != torch.float64:
-        precision = torch.float32 if matrix.device.type == "cpu" else torch.bfloat16
+        precision = torch.bfloat16 if has_bfloat16(matrix.device) else torch.float32
     x = matrix.to(precision)
     tall = x.shape[0] > x.shape[1]
     x = x.T if tall else x
@@ -142,6 +142,14 @@ def orthogonalized(matrix: Tensor, *, num_iterations: int = 5) -> Tensor:
         square = x @ x.T
         x = torch.addmm(x, torch.addmm(square, square, square, beta=b, alpha=c), x, beta=a)
     return (x.T if tall else x).to(matrix.dtype)
+
+
+def has_bfloat16(device: torch.device) -> bool:
+    """Whether matrices of bfloat16 are multiplied by instructions of their own: accelerators, and some CPUs."""
+    if device.type != "cpu":
+        return True
+    known = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    return bool(known.get("avx512_bf16") or known.get("amx_bf16") or known.get("amx_tile"))
 
 
 def _ruled(params: Params) -> list[dict[str, Any]]:
