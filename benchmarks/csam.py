@@ -84,7 +84,7 @@ def trained(task: Task, make: Callable[[Any], torch.optim.Optimizer], seed: int)
     half = len(test.labels) // 2
     held = Predictions(logits[:half], test.labels[:half])
     rest = Predictions(logits[half:], test.labels[half:])
-    scaled = Predictions(Temperature().fit(held)(rest.logits), rest.labels)
+    scaled = Predictions(Temperature.fit(held)(rest.logits), rest.labels)
     accuracy = float((rest.logits.argmax(dim=1) == rest.labels).double().mean())
     return accuracy, float(ece(rest)), float(ece(scaled))
 

@@ -1,3 +1,6 @@
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -241,3 +244,48 @@ def test_a_subset_is_fixed_by_its_seed() -> None:
     first, again, other = (subset(inputs, labels, num_samples=5, seed=seed)[1].tolist() for seed in (1, 1, 2))
     assert first == again == sorted(first)
     assert first != other
+
+
+class _Cube(torch.autograd.Function):
+    """x^3 without a forward derivative."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> Tensor:  # type: ignore[override]
+        (x,) = ctx.saved_tensors
+        return 3 * x**2 * slope
+
+
+class Convolving(nn.Module):
+    def __init__(self, cube: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.look = nn.Conv1d(1, 2, 2)
+        self.norm = nn.BatchNorm1d(2)
+        self.unused = nn.Parameter(torch.ones(3))
+        self.head = nn.Linear(6, 3)
+        self.cube = cube
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.head(self.cube(self.norm(self.look(inputs[:, None]))).flatten(1))
+
+
+@pytest.mark.parametrize("cube", [lambda x: x**3, _Cube.apply], ids=["forward mode", "no forward derivative"])
+def test_convolutions_go_through_forward_mode_where_it_exists(cube: Callable[[Tensor], Tensor]) -> None:
+    torch.manual_seed(0)
+    model = Convolving(cube).double()
+    inputs, labels = torch.randn(7, 4, dtype=torch.float64), torch.arange(7) % 3
+    model(inputs)  # statistics
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    matrix = GGN(model, nn.CrossEntropyLoss(), inputs, labels, chunk_size=3)
+    dense = matrix.dense()
+    reference = Convolving(lambda x: x**3).double()
+    reference.load_state_dict(before)
+    torch.testing.assert_close(dense, dense_ggn(reference.eval(), CrossEntropy(), inputs, labels))
+    block = torch.randn(2, matrix.size, dtype=torch.float64)
+    torch.testing.assert_close(matrix @ block, block @ dense)
+    assert model.training
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())

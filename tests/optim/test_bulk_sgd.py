@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 import torch
-from tests.references.dense import dense_hessian
 from torch import Tensor, nn
 
+from references.dense import dense_hessian
 from surefoot.optim import BulkSGD, DominantSGD
 from surefoot.runs.build import build
 from surefoot.runs.spec import RunSpec

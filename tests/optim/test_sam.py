@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from tests.references.processes import in_two_processes
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import LBFGS, SGD, AdamW
 
+from references.processes import in_two_processes
 from surefoot.losses import ACLS, CrossEntropy, Focal
 from surefoot.models import CNN
 from surefoot.optim import ASAM, BSAM, CSAM, SAM, SSAM, VASSO

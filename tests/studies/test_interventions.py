@@ -57,7 +57,7 @@ def verdicts(found: list[Trajectory]) -> dict[str, str]:
 
 def test_the_papers_picture_and_its_opposite() -> None:
     told = verdicts(runs(sam=0.3, muon=0.1, bulk=0.2))
-    assert told["hypothesis 1, flat minima, all its optimizers together"] == "does not hold"
+    assert told["hypothesis 1, flat minima, all its optimizers together"] == "does not hold"  # no difference
     assert told["hypothesis 2, directional flatness, all its optimizers together"] == "holds"
     assert told["bulk_sgd k=3 lowers training ECE against gd (hypothesis 2, directional flatness)"] == "holds"
     told = verdicts(runs(sam=0.2, muon=0.4, bulk=0.2))

@@ -87,7 +87,7 @@ class CurvatureMatrix(ABC):
             raise ValueError("`model` must have at least one parameter that requires a gradient, got none.")
         self.names = tuple(name for name, _ in named)
         self.params = [p for _, p in named]
-        with _looking(model):
+        with looking(model):
             _check_repeatable(model, chunks[0][0])
             self._parts = [(len(labels), self._linearised(model, loss, x, labels)) for x, labels in chunks]
         number = torch.tensor(float(sum(count for count, _ in self._parts)), dtype=torch.float64)
@@ -179,7 +179,8 @@ def first_not_finite(model: nn.Module, inputs: Any) -> str:
 
 
 @contextmanager
-def _looking(model: nn.Module) -> Iterator[None]:
+def looking(model: nn.Module) -> Iterator[None]:
+    """The model in eval mode, differentiable twice, and afterwards as it was: mode, buffers, generators."""
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     devices = [p.device for p in model.parameters() if p.device.type == "cuda"][:1]
     try:
