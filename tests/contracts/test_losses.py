@@ -57,6 +57,33 @@ def test_lifted_to_an_objective_it_is_the_loss_of_the_models_logits(name: str) -
     assert torch.equal(Lifted(loss)(model, batch), loss(model(batch.inputs), batch.labels))
 
 
+def test_golden_values_of_focal_loss_and_acls() -> None:
+    golden = GOLDEN["focal"]
+    for gamma in (1, 2, 3):
+        assert LOSSES["focal"](gamma=gamma)(*inputs("A")).item() == pytest.approx(golden[f"A_gamma{gamma}"], abs=1e-8)
+    assert LOSSES["focal"]()(*inputs("B")).mean().item() == pytest.approx(golden["B_mean_gamma3"], abs=1e-8)
+    torch.testing.assert_close(LOSSES["focal"](gamma=0.0)(*inputs("B")), CrossEntropy()(*inputs("B")))
+    golden = GOLDEN["acls_code_form"]
+    assert LOSSES["acls"]()(*inputs("C")).mean().item() == pytest.approx(golden["C_total_alpha0.1"], abs=1e-8)
+    found = LOSSES["acls"](margin=1.0)(*inputs("B")).mean().item()
+    assert found == pytest.approx(golden["B_margin1_total_alpha0.1"], abs=1e-8)
+    logits, labels = inputs("C")
+    point = logits.clone().requires_grad_()
+    regulariser = (LOSSES["acls"](strength=1.0)(point, labels) - CrossEntropy()(point, labels)).mean()
+    (slope,) = torch.autograd.grad(regulariser, point)
+    wanted = golden["grad_of_reg_C_margin10 (max detached in the neg term)"]
+    torch.testing.assert_close(slope, torch.tensor(wanted, dtype=torch.float64), rtol=0, atol=1e-8)
+
+
+def test_focal_loss_has_finite_slopes_where_it_is_sure() -> None:
+    logits = torch.tensor([[200.0, 0.0], [0.0, 200.0]], requires_grad=True)
+    for gamma in (0.0, 0.5, 1.0, 3.0):
+        (slope,) = torch.autograd.grad(LOSSES["focal"](gamma=gamma)(logits, torch.tensor([0, 0])).sum(), logits)
+        assert slope.isfinite().all()
+    with pytest.raises(ValueError, match="`gamma` must be at least 0"):
+        LOSSES["focal"](gamma=-1.0)
+
+
 def test_golden_values() -> None:
     golden = GOLDEN["cross_entropy"]
     cross_entropy = CrossEntropy()

@@ -292,6 +292,16 @@ def test_batch_norm_remembers_the_clean_pass_alone(kind: Any) -> None:
     optimizer.step(loop.closure(optimizer))
     for (name, ours), theirs in zip(loop.model.named_buffers(), clean.model.buffers(), strict=True):
         assert torch.equal(ours, theirs), name
+    halves = images()
+    optimizer = kind(halves.model.named_parameters(), SGD, lr=0.1)
+    for half in ("climb", "look"):
+        optimizer.zero_grad()
+        optimizer.loss(halves.model(halves.inputs), halves.labels).backward()
+        if half == "climb":
+            optimizer.perturb()
+    optimizer.restore()
+    optimizer.step()
+    assert all(map(torch.equal, halves.model.buffers(), clean.model.buffers()))
     both = images()
     careless = kind(both.model.named_parameters(), SGD, lr=0.1, clean_statistics=False)
     careless.step(both.closure(careless))

@@ -1,7 +1,7 @@
 """Sharpness-aware minimisation."""
 
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import torch
@@ -65,6 +65,7 @@ class SAM(Optimizer):
         self.sync_perturbation = sync_perturbation
         self._home: dict[Tensor, Tensor] = {}  # copies of the weights, kept from step to step
         self._away: list[Tensor] = []  # parameters that are not at home
+        self._second_pass = ExitStack()  # what holds while the weights are away
         self._walked = False  # uphill and home again: a step without closure may follow
 
     def per_sample(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -88,8 +89,7 @@ class SAM(Optimizer):
             loss = run(closure, self)
         try:
             self.perturb()
-            with statistics_kept() if self.clean_statistics else nullcontext():
-                run(closure, self)
+            run(closure, self)
         finally:
             self.restore()
         self._descend()
@@ -109,10 +109,13 @@ class SAM(Optimizer):
         torch._foreach_copy_(copies, away)
         self._away = away
         self._climb(groups, grad_scale)
+        if self.clean_statistics:
+            self._second_pass.enter_context(statistics_kept())
 
     @torch.no_grad()
     def restore(self) -> None:
         """Bring the weights home, to the same bits; does nothing where they are."""
+        self._second_pass.close()
         if self._away:
             torch._foreach_copy_(self._away, [self._home[p] for p in self._away])
             self._away = []
