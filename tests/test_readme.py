@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 def test_the_readmes_python_runs(capsys) -> None:  # type: ignore[no-untyped-def]
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     names: dict[str, object] = {}
     for block in blocks:
         exec(block, names)
