@@ -1,0 +1,5 @@
+"""What the margins prove about calibration and curvature, evaluated on a model and its data."""
+
+from surefoot.theory.certificate import Certificate, Verdict, certificate, worst_of
+
+__all__ = ["Certificate", "Verdict", "certificate", "worst_of"]
