@@ -1,0 +1,100 @@
+"""What the margins of some predictions prove about their calibration error. Needs logits and labels, no model."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from surefoot.predictions import Predictions
+from surefoot.theory.certificate import Certificate, certificate, worst_of
+from surefoot.theory.tail import exact_ece, log_mean_exp, log_missing
+
+INTERPOLATING = "every sample classified right with a positive margin"
+
+
+def calibration_certificates(predictions: Predictions, *, num_bins: int = 15) -> list[Certificate]:
+    """Lemmas B.1 to B.3, Theorems 4.1 (i) and 4.2 (i), (v), and a tighter bound of ours, for ECE with `num_bins` bins.
+
+    Costs less than a forward pass. Bounds may exceed 1; they are not cut.
+    """
+    rivals = predictions.num_classes - 1
+    error = exact_ece(predictions, num_bins=num_bins)
+    missing = log_missing(predictions)  # log (1 - p_y)
+    top = log_missing(predictions, predictions.predicted)
+    distance = torch.where(predictions.correct, top, torch.log1p(-top.exp()))  # log |hit - confidence|
+    margin = predictions.margin
+    moment = log_mean_exp(-margin)
+    smallest = float(margin.min())
+    unmet = () if smallest > 0 else (f"not {INTERPOLATING}: the smallest margin is {smallest:.3g}",)
+    met = (INTERPOLATING,)
+    mean = log_mean_exp(missing).exp()
+    return [
+        certificate("B.1: ECE <= mean |hit - confidence|", measured=error, bound=log_mean_exp(distance).exp()),
+        worst_of("B.2: |hit - confidence| <= 1 - p_y", log_measured=distance, log_bound=missing),
+        worst_of("B.3: 1 - p_y <= (K - 1) exp(-m)", log_measured=missing, log_bound=math.log(rivals) - margin),
+        worst_of(
+            "B.3: exp(-m) / (1 + (K - 1) exp(-m)) <= 1 - p_y",
+            log_measured=-margin - torch.nn.functional.softplus(math.log(rivals) - margin),
+            log_bound=missing,
+        ),
+        certificate("4.1 (i): ECE <= (K - 1) Q", measured=error, bound=rivals * moment.exp()),
+        certificate(
+            "4.2 (i): Q / K <= ECE",
+            measured=moment.exp() / predictions.num_classes,
+            bound=error,
+            assumptions=met,
+            unmet=unmet,
+        ),
+        certificate(
+            "4.2 (i): ECE <= (K - 1) exp(-gamma)",
+            measured=error,
+            bound=rivals * math.exp(min(-smallest, 700)),
+            assumptions=met,
+            unmet=unmet,
+        ),
+        certificate(
+            "4.2 (v): ECE = mean (1 - p_y), whatever the bins",
+            measured=abs(error - float(mean)),
+            bound=1e-9 * float(mean),
+            assumptions=met,
+            unmet=unmet,
+        ),
+        certificate("ours: ECE <= mean (1 - p_y)", measured=error, bound=mean),
+    ]
+
+
+def robust_calibration_certificates(
+    predictions: Predictions,
+    attacked: Tensor,
+    *,
+    radius: float,
+    lipschitz: Tensor | None = None,
+    num_bins: int = 15,
+) -> list[Certificate]:
+    """Lemma B.5, and Theorems 4.1 (i) and 4.2 (iv) with robust margins within `radius`.
+
+    `attacked` [N] is what an attack that tried no shift too has left of each margin: an upper bound of the robust one,
+    which is all that these need. `lipschitz` [N] bounds how fast a margin changes with the input, from above.
+    """
+    rivals = predictions.num_classes - 1
+    error, margin = exact_ece(predictions, num_bins=num_bins), predictions.margin
+    attacked = attacked.double()
+    found = [
+        worst_of("B.5: exp(-m) <= exp(-m_eps)", log_measured=-margin, log_bound=-attacked),
+        certificate("4.1 (i): ECE <= (K - 1) Q0", measured=error, bound=rivals * log_mean_exp(-attacked).exp()),
+    ]
+    if lipschitz is not None:
+        fading = -attacked - radius * lipschitz.double()
+        smallest = float(margin.min())
+        unmet = () if smallest > 0 else (f"not {INTERPOLATING}: the smallest margin is {smallest:.3g}",)
+        found += [
+            worst_of("B.5: exp(-eps L) exp(-m_eps) <= exp(-m)", log_measured=fading, log_bound=-margin),
+            certificate(
+                "4.2 (iv): Q- / K <= ECE",
+                measured=log_mean_exp(fading).exp() / predictions.num_classes,
+                bound=error,
+                assumptions=(INTERPOLATING, "margins change at most as fast as the bound says"),
+                unmet=unmet,
+            ),
+        ]
+    return found

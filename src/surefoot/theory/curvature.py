@@ -1,0 +1,91 @@
+"""What the margins and the Jacobians prove about Gauss-Newton sharpness under cross-entropy."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from surefoot.curvature import Eigenpair
+from surefoot.predictions import Predictions
+from surefoot.theory.calibration import INTERPOLATING
+from surefoot.theory.certificate import Certificate, certificate, worst_of
+from surefoot.theory.tail import exact_ece, log_mean_exp, log_missing, predicted_margin
+
+
+def logit_curvature(predictions: Predictions) -> Tensor:
+    """The largest eigenvalue of diag p - p p^T of every sample, [N]."""
+    p = predictions.exact.softmax(dim=1)
+    top = predictions.predicted[:, None]
+    rest = (1 - p).scatter(1, top, log_missing(predictions, predictions.predicted).exp()[:, None])  # 1 - p, exactly
+    size = max(1, 2**22 // p.shape[1] ** 2)
+    parts = []
+    for q, r in zip(torch.split(p, size), torch.split(rest, size), strict=True):
+        matrix = -q[:, :, None] * q[:, None, :]
+        matrix.diagonal(dim1=1, dim2=2).copy_(q * r)
+        parts.append(torch.linalg.eigvalsh(matrix)[:, -1])
+    return torch.cat(parts).clamp(min=0)
+
+
+def curvature_certificates(
+    predictions: Predictions,
+    norms: Tensor,
+    sharpness: Eigenpair | float,
+    *,
+    attacked: Tensor | None = None,
+    num_bins: int = 15,
+) -> list[Certificate]:
+    """Lemma B.4, Theorems 4.1 (ii) and 4.2 (ii), Remark B.6, and two tighter bounds of ours.
+
+    `norms` [N] are those of `jacobian_norms` on the same samples, `sharpness` the Gauss-Newton matrix's largest
+    eigenvalue there; of an `Eigenpair` its value, which is never too large. `attacked` [N] as for
+    `robust_calibration_certificates`.
+    """
+    value = sharpness if isinstance(sharpness, int | float) else sharpness.value
+    if norms.shape != predictions.labels.shape:
+        raise ValueError(f"`norms` must have shape [{predictions.num_samples}], got {list(norms.shape)}.")
+    num_classes = predictions.num_classes
+    rivals = num_classes - 1
+    squares = norms.double().square()
+    largest = float(squares.max())
+    margin = predictions.margin
+    moment = float(log_mean_exp(-margin).exp())
+    top = log_missing(predictions, predictions.predicted)  # log (1 - max p)
+    curved = logit_curvature(predictions)
+    smallest = float(margin.min())
+    unmet = () if smallest > 0 else (f"not {INTERPOLATING}: the smallest margin is {smallest:.3g}",)
+    free = float(log_mean_exp(-predicted_margin(predictions)).exp())
+    ours = 2 * float((squares * top.exp()).mean())
+    found = [
+        worst_of(
+            "B.4: largest eigenvalue of diag p - p p^T <= 2 (1 - max p)",
+            log_measured=curved.log(),
+            log_bound=math.log(2) + top,
+        ),
+        certificate("4.1 (ii): sharpness <= 2 C_J^2 (K - 1) Q", measured=value, bound=2 * largest * rivals * moment),
+        certificate(
+            "4.2 (ii): sharpness <= 2 C_J^2 K (K - 1) ECE",
+            measured=value,
+            bound=2 * largest * num_classes * rivals * exact_ece(predictions, num_bins=num_bins),
+            assumptions=(INTERPOLATING,),
+            unmet=unmet,
+        ),
+        certificate(
+            "B.6: sharpness <= 2 C_J^2 (K - 1) mean exp(-predicted margin)",
+            measured=value,
+            bound=2 * largest * rivals * free,
+        ),
+        certificate("ours: sharpness <= 2 mean ||J_i||^2 (1 - max p_i)", measured=value, bound=ours),
+        certificate(
+            "ours: sharpness <= mean ||J_i||^2 largest eigenvalue of diag p_i - p_i p_i^T",
+            measured=value,
+            bound=float((squares * curved).mean()),
+        ),
+    ]
+    if attacked is not None:
+        robust = float(log_mean_exp(-attacked.double()).exp())
+        found.append(
+            certificate(
+                "4.1 (ii): sharpness <= 2 C_J^2 (K - 1) Q0", measured=value, bound=2 * largest * rivals * robust
+            )
+        )
+    return found
