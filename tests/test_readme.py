@@ -21,7 +21,18 @@ def test_the_readmes_python_runs(capsys) -> None:  # type: ignore[no-untyped-def
 
 def test_the_readmes_commands_exist() -> None:
     verbs = set(re.findall(r"^surefoot (\w+) .*#", (ROOT / "README.md").read_text(), flags=re.MULTILINE))
-    assert verbs == {"evaluate", "calibrate", "apply", "train", "sharpness", "study", "report", "list", "doctor"}
+    assert verbs == {
+        "evaluate",
+        "calibrate",
+        "apply",
+        "train",
+        "sharpness",
+        "certify",
+        "study",
+        "report",
+        "list",
+        "doctor",
+    }
 
 
 def test_the_example_spec_names_every_key() -> None:

@@ -10,6 +10,7 @@ import tyro
 from surefoot import __version__
 from surefoot.cli.apply import Apply
 from surefoot.cli.calibrate import Calibrate
+from surefoot.cli.certify import Certify
 from surefoot.cli.doctor import Doctor
 from surefoot.cli.evaluate import Evaluate
 from surefoot.cli.listing import List
@@ -25,6 +26,7 @@ Command = (
     | Annotated[Apply, tyro.conf.subcommand("apply")]
     | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Sharpness, tyro.conf.subcommand("sharpness")]
+    | Annotated[Certify, tyro.conf.subcommand("certify")]
     | Annotated[Study, tyro.conf.subcommand("study")]
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[List, tyro.conf.subcommand("list")]
@@ -38,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given == ["--version"]:
         print(f"surefoot {__version__}")
         return 0
-    command: Evaluate | Calibrate | Apply | Train | Sharpness | Study | Report | List | Doctor = tyro.cli(
+    command: Evaluate | Calibrate | Apply | Train | Sharpness | Certify | Study | Report | List | Doctor = tyro.cli(
         Command,
         args=given or ["--help"],
         prog="surefoot",

@@ -57,8 +57,11 @@ class Sharpness:
         with request():
             if self.layers and self.num > 1:
                 raise ValueError("`--layers` gives one eigenvalue per layer: leave `--num` at 1.")
-            training, lr = _training_at(self.run)
             from surefoot.curvature import GGN, Hessian, subset
+            from surefoot.runs.finished import training_at
+
+            training, spec = training_at(self.run)
+            lr = spec.optimizer.options.get("lr")
 
             data = training.splits[self.split]
             inputs, labels = data.inputs, data.labels
@@ -141,26 +144,6 @@ class Sharpness:
             generator=random_source(self.seed),
         )
         return [(str(n), pair) for n, pair in enumerate(pairs, start=1)]
-
-
-def _training_at(path: Path) -> "tuple[Training, float | None]":
-    """The training of a run with the weights of its checkpoint, and its learning rate."""
-    from surefoot.runs.store import RunFolder
-
-    folder = RunFolder(path if path.is_dir() else path.parent)
-    checkpoint_file = folder.checkpoint if path.is_dir() else path
-    spec = folder.spec
-    if not checkpoint_file.exists():
-        raise ValueError(f"{checkpoint_file} does not exist: an archived run has no weights; train it again.")
-    from surefoot.runs.build import build
-    from surefoot.training import checkpoint
-
-    training = build(spec)
-    state = checkpoint.read(checkpoint_file)
-    training.model.load_state_dict(state["model"])
-    training.step = state["step"]
-    lr = spec.optimizer.options.get("lr")
-    return training, None if lr is None else float(lr)
 
 
 def _record(pair: "Eigenpair") -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from surefoot.training.observers.batch_sharpness import BatchSharpness
 from surefoot.training.observers.calibration import Calibration
+from surefoot.training.observers.certificates import Certificates
 from surefoot.training.observers.curvature import Curvature, HessianCurvature
 from surefoot.training.observers.margins import Margins
 from surefoot.training.observers.observer import Observer
@@ -11,9 +12,19 @@ from surefoot.training.observers.observer import Observer
 OBSERVERS: dict[str, Callable[..., Observer]] = {
     "batch_sharpness": BatchSharpness,
     "calibration": Calibration,
+    "certificates": Certificates,
     "curvature": Curvature,
     "hessian": HessianCurvature,
     "margins": Margins,
 }
 
-__all__ = ["OBSERVERS", "BatchSharpness", "Calibration", "Curvature", "HessianCurvature", "Margins", "Observer"]
+__all__ = [
+    "OBSERVERS",
+    "BatchSharpness",
+    "Calibration",
+    "Certificates",
+    "Curvature",
+    "HessianCurvature",
+    "Margins",
+    "Observer",
+]

@@ -1,0 +1,151 @@
+"""`surefoot certify`: what the margins prove."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import tyro
+
+from surefoot.cli.request import request
+from surefoot.cli.terminal import print_json, print_table, say, working
+from surefoot.table import Table
+
+if TYPE_CHECKING:
+    from surefoot.theory import Certificate, Tail
+
+
+@dataclass
+class Certify:
+    """Evaluate what margins prove about calibration error and curvature: bound, measured value, verdict.
+
+    Of a run's folder (or a checkpoint in it) everything; of a file of predictions the side of the calibration error,
+    which needs no model. A verdict of "assumption not met" claims nothing; "fails" would be a bug.
+
+    Example: surefoot certify test.npz
+    """
+
+    path: tyro.conf.Positional[Path]
+    """Folder of a run, a checkpoint in it, or a file of predictions as for `evaluate`."""
+    logits: str | None = None
+    """Of a file: name of the logits, [N, K]."""
+    probs: str | None = None
+    """Of a file: name of the probabilities, [N, K], if there are no logits."""
+    labels: str | None = None
+    """Of a file: name of the true classes, [N]."""
+    split: Literal["train", "test"] = "train"
+    """Of a run: whose samples."""
+    bins: int = 15
+    """Number of bins of the ECE."""
+    worst: int = 10
+    """How many of the samples with the smallest margins to name."""
+    json: bool = False
+    """Print all as JSON, one object per certificate."""
+
+    def __call__(self) -> int:
+        with request():
+            if self.worst < 0:
+                raise ValueError(f"`--worst` must be at least 0, got {self.worst}.")
+            is_run = self.path.is_dir() or self.path.name == "checkpoint.safetensors"
+            of = self._run if is_run else self._file
+            with working("certifying") as progress:
+                certificates, margins, about = of(progress)
+        record = _tail_record(margins, self.worst)
+        if self.json:
+            print_json({"path": str(self.path), **about, **record, "certificates": [_record(c) for c in certificates]})
+            return 0
+        regime = "interpolating: every sample right" if margins.interpolating else "overlap: not every sample is right"
+        shares = ", ".join(f"{share:.0%}: {part:.0%}" for share, part in margins.shares.items())
+        worst = ", ".join(map(str, record["worst"]))
+        print_table(
+            Table(
+                "certificates",
+                f"{self.path}: " + ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in about.items()),
+                ("statement", "measured", "bound", "slack", "verdict"),
+                tuple((c.name, _shown(c.measured), _shown(c.bound), _shown(c.slack), c.verdict) for c in certificates),
+                notes=(
+                    f"Regime: {regime}; smallest margin {margins.smallest:.3g}, log Q {margins.log_moment:.4g}.",
+                    f"Share of Q that comes from the worst samples: {shares}. The worst, by index: {worst or '-'}.",
+                    "Slack: bound over measured, 1 is tight. " + _unmet(certificates),
+                ),
+            )
+        )
+        if any(c.verdict == "fails" for c in certificates):
+            say("A statement that is proved does not hold: please report this.")
+        return 0
+
+    def _file(self, progress: Any) -> "tuple[list[Certificate], Tail, dict[str, Any]]":
+        from surefoot.data.predictions_file import read_predictions
+        from surefoot.theory import calibration_certificates, tail
+
+        predictions = read_predictions(self.path, logits=self.logits, probabilities=self.probs, labels=self.labels)
+        progress("the calibration error")
+        certificates = calibration_certificates(predictions, num_bins=self.bins)
+        about = {"num_samples": predictions.num_samples, "num_classes": predictions.num_classes}
+        return certificates, tail(predictions.margin), about
+
+    def _run(self, progress: Any) -> "tuple[list[Certificate], Tail, dict[str, Any]]":
+        from surefoot.curvature import GGN, eigenpairs
+        from surefoot.losses import CrossEntropy, Lifted
+        from surefoot.runs.finished import training_at
+        from surefoot.theory import calibration_certificates, curvature_certificates, jacobian_norms, tail
+        from surefoot.training.snapshot import Snapshot
+
+        if any((self.logits, self.probs, self.labels)):
+            raise ValueError("`--logits`, `--probs` and `--labels` name arrays of a file; a run has none.")
+        training, _spec = training_at(self.path)
+        objective = training.objective
+        if not isinstance(objective, Lifted) or not isinstance(objective.loss, CrossEntropy):
+            raise ValueError("The certificates are about cross-entropy, and this run has another loss.")
+        data = training.splits[self.split]
+        predictions = Snapshot(training.step, training.model, objective, training.splits).predictions(self.split)
+        progress("the calibration error")
+        certificates = calibration_certificates(predictions, num_bins=self.bins)
+        progress("the Jacobians")
+        norms = jacobian_norms(training.model, data.inputs)
+        progress("the sharpness")
+        matrix = GGN(training.model, objective.loss, data.inputs, data.labels)
+        (pair,) = eigenpairs(matrix.__matmul__, matrix.like, tolerance=0.01, max_matvecs=200)
+        certificates += curvature_certificates(predictions, norms, pair, num_bins=self.bins)
+        about = {
+            "step": training.step,
+            "split": self.split,
+            "num_samples": predictions.num_samples,
+            "num_classes": predictions.num_classes,
+            "c_j": round(float(norms.max()), 6),
+        }
+        return certificates, tail(predictions.margin), about
+
+
+def _unmet(certificates: "list[Certificate]") -> str:
+    reasons = dict.fromkeys(c.assumptions[0] for c in certificates if c.verdict == "assumption not met")
+    return f"Not met: {'; '.join(reasons)}." if reasons else ""
+
+
+def _tail_record(margins: "Tail", number: int) -> dict[str, Any]:
+    return {
+        "regime": "interpolating" if margins.interpolating else "overlap",
+        "smallest_margin": margins.smallest,
+        "log_moment": margins.log_moment,
+        "share_of_moment": {f"worst {share:.0%}": part for share, part in margins.shares.items()},
+        "worst": margins.worst[:number].tolist(),
+    }
+
+
+def _record(item: "Certificate") -> dict[str, Any]:
+    finite = {
+        key: value if math.isfinite(value) else None for key, value in (("bound", item.bound), ("slack", item.slack))
+    }
+    return {
+        "name": item.name,
+        "bound": finite["bound"],
+        "measured": item.measured,
+        "slack": finite["slack"],
+        "verdict": item.verdict,
+        "holds": item.holds,
+        "assumptions": list(item.assumptions),
+    }
+
+
+def _shown(value: float) -> str:
+    return "-" if not math.isfinite(value) else f"{value:.4g}"

@@ -1,0 +1,85 @@
+"""What the margins prove, along training."""
+
+import math
+from typing import Any
+
+from surefoot.curvature import SharpnessTracker
+from surefoot.losses import CrossEntropy, Lifted
+from surefoot.theory import calibration_certificates, curvature_certificates, jacobian_norms, tail
+from surefoot.training.observers.observer import keyed
+from surefoot.training.snapshot import Diverged, Snapshot
+
+BOUNDS = {
+    "bound_ece": "4.1 (i): ECE <= (K - 1) Q",
+    "bound_ece_ours": "ours: ECE <= mean (1 - p_y)",
+    "bound_sharpness": "4.1 (ii): sharpness <= 2 C_J^2 (K - 1) Q",
+    "bound_sharpness_free": "B.6: sharpness <= 2 C_J^2 (K - 1) mean exp(-predicted margin)",
+    "bound_sharpness_ours": "ours: sharpness <= mean ||J_i||^2 largest eigenvalue of diag p_i - p_i p_i^T",
+}
+
+
+class Certificates:
+    """Bounds on ECE and Gauss-Newton sharpness beside the measured values, the constants and the tail behind them.
+
+    `failed` counts inequalities that do not hold, which must be 0; `interpolating` is 1 where every sample is right.
+    `c_j` is the largest ||J_i||, `tail_share_*` the share of Q from the worst 1, 5 and 10 % of the samples. The
+    sharpness is measured by a tracker of its own that stops on its residual. Only for cross-entropy.
+    """
+
+    quantities: tuple[str, ...] = (
+        "certified_ece",
+        "certified_sharpness",
+        *BOUNDS,
+        "c_j",
+        "jacobian_rms",
+        "tail_share_01",
+        "tail_share_05",
+        "tail_share_10",
+        "interpolating",
+        "failed",
+    )
+
+    def __init__(self, *, tolerance: float = 0.02, budget: float = 20.0, seed: int = 0) -> None:
+        self._options: dict[str, Any] = {"tolerance": tolerance, "stop": "residual", "budget": budget, "seed": seed}
+        SharpnessTracker(**self._options)  # refuses what is out of range before anything has run
+        self._trackers: dict[str, SharpnessTracker] = {}
+
+    def __call__(self, snapshot: Snapshot) -> dict[str, float]:
+        objective = snapshot.objective
+        if not isinstance(objective, Lifted) or not isinstance(objective.loss, CrossEntropy):
+            raise ValueError("The certificates are about cross-entropy: leave the observer out, or use that loss.")
+        row: dict[str, float] = {}
+        for name, split in snapshot.splits.items():
+            predictions = snapshot.predictions(name)
+            tracker = self._trackers.setdefault(name, SharpnessTracker(**self._options))
+            try:
+                found = tracker.measure(snapshot.model, objective.loss, split.inputs, split.labels)
+            except FloatingPointError as error:
+                raise Diverged(f"curvature of the {name} set at step {snapshot.step}: {error}") from None
+            norms = jacobian_norms(snapshot.model, split.inputs)
+            calibration = calibration_certificates(predictions)
+            every = [*calibration, *curvature_certificates(predictions, norms, found.value)]
+            bounds = {item.name: item.bound for item in every}
+            margins = tail(predictions.margin)
+            values = (
+                calibration[0].measured,
+                found.value,
+                *(bounds[key] for key in BOUNDS.values()),
+                float(norms.max()),
+                math.sqrt(float(norms.square().mean())),
+                *margins.shares.values(),
+                margins.interpolating,
+                sum(item.verdict == "fails" for item in every),
+            )
+            row |= keyed(name, self.quantities, values)
+        return row
+
+    def state_dict(self) -> dict[str, Any]:
+        """The trackers' states."""
+        return {name: tracker.state_dict() for name, tracker in self._trackers.items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state."""
+        self._trackers = {name: SharpnessTracker(**self._options) for name in state}
+        for name, tracker in self._trackers.items():
+            tracker.load_state_dict(state[name])
