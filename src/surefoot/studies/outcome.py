@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from surefoot.registry import look_up
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import RunFolder, read_record
-from surefoot.studies import coupling, edge_of_stability, interventions
+from surefoot.studies import certificates, coupling, edge_of_stability, interventions
 from surefoot.studies.correlation import Trajectory
 
 
@@ -23,6 +23,7 @@ class Analysis(Protocol):
 
 
 OUTCOMES: dict[str, Analysis] = {
+    "certificates": certificates,
     "coupling": coupling,
     "edge_of_stability": edge_of_stability,
     "interventions": interventions,

@@ -1,0 +1,96 @@
+import math
+
+import pytest
+
+from surefoot.runs.spec import RunSpec
+from surefoot.studies.certificates import check, outcome, phases, shares
+from surefoot.studies.correlation import Trajectory
+
+
+def trajectory(
+    sharpness: list[float], moment: list[float], c_j: list[float], *, widths: list[int] | None = None, failed: int = 0
+) -> Trajectory:
+    spec = RunSpec.from_dict(
+        {
+            "optimizer": {"name": "gd", "lr": 0.1},
+            "budget": 9,
+            "model": {"name": "mlp", "widths": widths or [5]},
+            "observers": {"certificates": {}},
+        }
+    )
+    rows = []
+    for step, (s, q, c) in enumerate(zip(sharpness, moment, c_j, strict=True)):
+        row = {"step": float(step), "train/log_margin_moment": q, "train/margin_min": -q, "train/ece": s / 100}
+        for split in ("train", "test"):
+            row |= {
+                f"{split}/certified_ece": 0.1,
+                f"{split}/certified_sharpness": s,
+                f"{split}/bound_ece": 0.4,
+                f"{split}/bound_ece_ours": 0.2,
+                f"{split}/bound_sharpness": 10 * s,
+                f"{split}/bound_sharpness_free": 8 * s,
+                f"{split}/bound_sharpness_ours": 2 * s,
+                f"{split}/c_j": c,
+                f"{split}/tail_share_10": 0.3,
+                f"{split}/failed": float(failed),
+            }
+        rows.append(row)
+    return Trajectory(spec, rows)
+
+
+def test_shares_add_up_and_go_to_what_moves() -> None:
+    moment = [0.0, -1.0, -2.0, -4.0, -5.0]
+    run = trajectory([3 * math.exp(q) for q in moment], moment, [2.0] * 5)
+    found = shares(run.rows)
+    assert found == pytest.approx({"Q": 1, "C_J^2": 0, "the rest": 0})
+    c_j = [1.0, 2.0, 3.0, 2.5, 4.0]
+    other = shares(trajectory([7 * c * c for c in c_j], [1.0] * 5, c_j).rows)
+    assert other == pytest.approx({"Q": 0, "C_J^2": 1, "the rest": 0})
+    assert shares(trajectory([2.0] * 5, [1.0] * 5, [1.0] * 5).rows) is None
+    assert shares(run.rows[:3]) is None
+
+
+def test_phases_in_order() -> None:
+    run = trajectory([1, 10, 19, 21, 15, 5, 2], [3, 2, 2, 1, 0.5, -1, -2], [1.0] * 7)
+    found = {name: [row["step"] for row in rows] for name, rows in phases(run).items()}
+    assert found == {"before": [0, 1], "at the edge": [2, 3, 4], "interpolating": [5, 6]}
+
+
+def verdicts(*runs: Trajectory) -> dict[str, str]:
+    return {str(row[0]): str(row[-1]) for row in outcome(runs, compare_with_paper=False)["claims"].rows}
+
+
+def test_claims() -> None:
+    moment = [3.0, 2.0, 1.0, 0.5, 0.2, -1, -2, -3, -4, -5]
+    steady = trajectory([math.exp(q) for q in moment], moment, [2.0] * 10)
+    told = verdicts(steady, trajectory([1.0] * 10, moment, [3.0] * 10, widths=[50, 50]))
+    assert told["every bound holds at every observed step"] == "holds"
+    assert told["C_J stays bounded along training"] == "holds"
+    assert told["C_J does not depend on depth (beyond a factor 2)"] == "holds"
+    assert told["the margin tail Q is the leading term of sharpness: before"] == "holds"
+    assert told["the margin tail Q is the leading term of sharpness: at the edge"] == "cannot tell at this scale"
+    growing = trajectory([1.0] * 10, moment, [2.0 + k for k in range(10)], failed=1)
+    told = verdicts(growing, trajectory([1.0] * 10, moment, [30.0] * 10, widths=[50, 50]))
+    assert told["every bound holds at every observed step"] == "does not hold"
+    assert told["C_J stays bounded along training"] == "does not hold"
+    assert told["C_J does not depend on depth (beyond a factor 2)"] == "does not hold"
+
+
+def test_tables() -> None:
+    moment = [3.0, 2.0, 1.0, 0.5, 0.2, -1, -2, -3, -4, -5]
+    runs = [
+        trajectory([math.exp(q) for q in moment], moment, [2.0] * 10),
+        trajectory([1.0] * 10, moment, [3.0] * 10, widths=[50, 50]),
+    ]
+    slacks, constants, architectures, carriers = outcome(runs, compare_with_paper=False)["tables"]
+    assert len(slacks.rows) == 2
+    assert slacks.rows[0][3] == "4 (4 to 4)"
+    assert slacks.rows[0][-1] == "0 in 10 steps"
+    assert constants.rows[0][2:5] == (2.0, 2.0, 2.0)
+    assert [row[1] for row in architectures.rows] == [1, 2]
+    assert {row[2] for row in carriers.rows} == {"before", "interpolating"}
+
+
+def test_what_the_study_needs_is_checked() -> None:
+    with pytest.raises(ValueError, match="needs the observer certificates"):
+        check(RunSpec.from_dict({"optimizer": {"name": "gd", "lr": 0.1}, "budget": 9}))
