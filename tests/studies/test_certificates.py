@@ -62,7 +62,7 @@ def verdicts(*runs: Trajectory) -> dict[str, str]:
 
 def test_claims() -> None:
     moment = [3.0, 2.0, 1.0, 0.5, 0.2, -1, -2, -3, -4, -5]
-    steady = trajectory([math.exp(q) for q in moment], moment, [2.0] * 10)
+    steady = trajectory([0.1 * math.exp(q) for q in moment], moment, [2.0] * 10)
     told = verdicts(steady, trajectory([1.0] * 10, moment, [3.0] * 10, widths=[50, 50]))
     assert told["every bound holds at every observed step"] == "holds"
     assert told["C_J stays bounded along training"] == "holds"
@@ -79,7 +79,7 @@ def test_claims() -> None:
 def test_tables() -> None:
     moment = [3.0, 2.0, 1.0, 0.5, 0.2, -1, -2, -3, -4, -5]
     runs = [
-        trajectory([math.exp(q) for q in moment], moment, [2.0] * 10),
+        trajectory([0.1 * math.exp(q) for q in moment], moment, [2.0] * 10),
         trajectory([1.0] * 10, moment, [3.0] * 10, widths=[50, 50]),
     ]
     slacks, constants, architectures, carriers = outcome(runs, compare_with_paper=False)["tables"]
