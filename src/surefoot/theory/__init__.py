@@ -1,20 +1,26 @@
 """What margins and SAM's climb are proved to do to calibration and curvature, evaluated on a model and its data."""
 
+from surefoot.theory.ascent import Ascent, ascent
 from surefoot.theory.calibration import calibration_certificates, robust_calibration_certificates
 from surefoot.theory.certificate import Certificate, Verdict, certificate, worst_of
 from surefoot.theory.chain import NoSoundBound
 from surefoot.theory.curvature import curvature_certificates, logit_curvature
 from surefoot.theory.jacobian import jacobian_norms
+from surefoot.theory.kinks import kinks
 from surefoot.theory.lipschitz import margin_lipschitz, robust_margin_floor
+from surefoot.theory.sam import SamTheory, sam_certificates
 from surefoot.theory.shift import Shift, certified_on_shift, smallest_shift
 from surefoot.theory.tail import Tail, ece_by_decile, exact_ece, log_missing, predicted_margin, tail
 
 __all__ = [
+    "Ascent",
     "Certificate",
     "NoSoundBound",
+    "SamTheory",
     "Shift",
     "Tail",
     "Verdict",
+    "ascent",
     "calibration_certificates",
     "certificate",
     "certified_on_shift",
@@ -22,12 +28,14 @@ __all__ = [
     "ece_by_decile",
     "exact_ece",
     "jacobian_norms",
+    "kinks",
     "log_missing",
     "logit_curvature",
     "margin_lipschitz",
     "predicted_margin",
     "robust_calibration_certificates",
     "robust_margin_floor",
+    "sam_certificates",
     "smallest_shift",
     "tail",
     "worst_of",
