@@ -42,8 +42,10 @@ def displaced(params: Sequence[Tensor], by: Sequence[Tensor]) -> Iterator[None]:
         with torch.no_grad():
             for p, step in zip(params, by, strict=True):
                 p.add_(step)
+        torch.clear_autocast_cache()  # it may hold casts of the weights before
         yield
     finally:
         with torch.no_grad():
             for p, original in zip(params, home, strict=True):
                 p.copy_(original)
+        torch.clear_autocast_cache()

@@ -1,6 +1,7 @@
 """What every optimizer in the registry promises."""
 
 import copy
+import pickle
 from typing import Any
 
 import pytest
@@ -152,6 +153,22 @@ def test_frozen_and_unused_parameters_are_left_alone(name: str) -> None:
     bowl.step()
     assert frozen.tolist() == unused.tolist() == [1.0, 1.0]
     assert not torch.equal(bowl.weights, torch.tensor([3.0, -2.0, 1.0]))
+
+
+@ALL
+def test_a_copy_and_a_pickle_go_on_alike(name: str) -> None:
+    if name in ("bulk_sgd", "dominant_sgd"):
+        pytest.skip("the subspace of the bowl is a lambda, which does not pickle: tested beside it")
+    bowl = Bowl(name)
+    torch.optim.lr_scheduler.StepLR(bowl.optimizer, 100)  # puts a `step` of its own into the optimizer
+    bowl.step()
+    bowl.step()
+    for twice in (copy.deepcopy, lambda item: pickle.loads(pickle.dumps(item))):
+        other = twice(bowl)
+        before = other.step()
+        assert before == pytest.approx(bowl_loss(bowl.weights[None], torch.zeros(1)).item(), rel=0.05)
+        assert other.optimizer.param_groups[0]["params"][0] is other.weights
+        assert not torch.equal(other.weights, bowl.weights)
 
 
 @ALL

@@ -273,14 +273,25 @@ class Convolving(nn.Module):
         return self.head(self.cube(self.norm(self.look(inputs[:, None]))).flatten(1))
 
 
-@pytest.mark.parametrize("cube", [lambda x: x**3, _Cube.apply], ids=["forward mode", "no forward derivative"])
-def test_convolutions_go_through_forward_mode_where_it_exists(cube: Callable[[Tensor], Tensor]) -> None:
+@pytest.mark.parametrize(("cube", "forward"), [(lambda x: x**3, True), (_Cube.apply, False)])
+def test_convolutions_go_through_forward_mode_where_it_exists(
+    cube: Callable[[Tensor], Tensor], forward: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     torch.manual_seed(0)
     model = Convolving(cube).double()
     inputs, labels = torch.randn(7, 4, dtype=torch.float64), torch.arange(7) % 3
     model(inputs)  # statistics
     before = {name: value.clone() for name, value in model.state_dict().items()}
+    whole = []
+    original = GGN._backward_twice
+
+    def counted(self: GGN, logits: Tensor) -> Any:
+        whole.append(len(logits))
+        return original(self, logits)
+
+    monkeypatch.setattr(GGN, "_backward_twice", counted)
     matrix = GGN(model, nn.CrossEntropyLoss(), inputs, labels, chunk_size=3)
+    assert len(whole) == (3 if forward else 6)  # a probe in each chunk, and the whole chunk where forward mode fails
     dense = matrix.dense()
     reference = Convolving(lambda x: x**3).double()
     reference.load_state_dict(before)
@@ -289,3 +300,31 @@ def test_convolutions_go_through_forward_mode_where_it_exists(cube: Callable[[Te
     torch.testing.assert_close(matrix @ block, block @ dense)
     assert model.training
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_a_model_that_cuts_its_graph_is_multiplied_as_autograd_sees_it() -> None:
+    class Cut(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.look, self.head = nn.Conv1d(1, 2, 2), nn.Linear(6, 3)
+            self.hidden = [nn.Parameter(torch.ones(()))]  # read, but not registered
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            found = self.look(inputs[:, None]).tanh().flatten(1)
+            with torch.no_grad():
+                scale = found.std(dim=1, keepdim=True)
+            return self.head(found / scale)
+
+    torch.manual_seed(0)
+    model = Cut().double()
+    inputs, labels = torch.randn(7, 4, dtype=torch.float64), torch.arange(7) % 3
+    matrix = GGN(model, nn.CrossEntropyLoss(), inputs, labels)
+    dense = matrix.dense()
+    torch.testing.assert_close(dense, dense.T)
+    with torch.inference_mode():
+        vector = torch.ones(matrix.size, dtype=torch.float64)
+        assert float((matrix @ vector).norm()) > 0
+    plain = GGN(Convolving(lambda x: x).double(), nn.CrossEntropyLoss(), inputs, labels)
+    whole = plain @ torch.ones(plain.size, dtype=torch.float64)
+    with torch.inference_mode():
+        torch.testing.assert_close(plain @ torch.ones(plain.size, dtype=torch.float64), whole)

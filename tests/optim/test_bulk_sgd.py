@@ -103,6 +103,27 @@ def test_it_is_refreshed_every_so_often_and_resumes_in_between() -> None:
     assert torch.equal(w, other)
 
 
+def test_vectors_that_say_nothing_new_take_nothing_away() -> None:
+    same = torch.tensor([[0.0, 1.0, 0.0], [0.0, 2.0, 0.0]], dtype=torch.float64)
+    w, bulk, closure = bowl(BulkSGD, lambda: same)
+    bulk.step(closure)
+    assert w.tolist() == pytest.approx([0.9, 1.0, 0.8])
+    other = copy.deepcopy(bulk)
+    assert torch.equal(other._vectors, bulk._vectors)
+
+
+def test_the_subspace_starts_warm_and_says_how_good_it_is() -> None:
+    training = trained("bulk_sgd", 2)
+    costs = []
+    for _ in range(4):
+        before = training.optimizer.subspace._tracker._generator.get_state()
+        training.advance()
+        assert not torch.equal(before, training.optimizer.subspace._tracker._generator.get_state())
+        costs.append(training.optimizer.subspace.num_products)
+    assert max(costs[1:]) < costs[0]
+    assert 0 <= training.observe()["optimizer/subspace_residual"] <= 0.05
+
+
 def test_frozen_parameters_have_no_part_in_the_vectors() -> None:
     frozen, w = nn.Parameter(torch.ones(2), requires_grad=False), nn.Parameter(torch.ones(2))
     optimizer = BulkSGD([frozen, w], lr=0.1, subspace=lambda: torch.tensor([[1.0, 0.0]]))

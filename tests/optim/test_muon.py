@@ -88,6 +88,38 @@ def test_the_split_is_visible_and_can_be_overridden() -> None:
     embedded = nn.ModuleDict({"embed": nn.Embedding(5, 4), "middle": nn.Linear(4, 4), "head": nn.Linear(4, 2)})
     assert Muon(embedded.named_parameters()).split["muon"] == ["middle.weight"]
     assert Muon(embedded.parameters()).split["muon"] == ["0", "1"]
+    vision = nn.ModuleDict({"class_token": nn.Embedding(1, 4), "conv_proj": nn.Conv2d(3, 4, 2), "mlp": nn.Linear(4, 4)})
+    vision["classifier"] = nn.Linear(4, 2)
+    vision.scale = nn.Parameter(torch.ones(4, 1, 1))
+    assert Muon(vision.named_parameters()).split["muon"] == ["mlp.weight"]
+    first = nn.ModuleDict({"head": nn.Linear(4, 2), "a": nn.Linear(4, 4), "b": nn.Linear(4, 4)})
+    assert Muon(first.named_parameters()).split["muon"] == ["a.weight", "b.weight"]
+
+
+def test_groups_that_come_later_get_their_rules_defaults() -> None:
+    w, v = nn.Parameter(torch.ones(3, 3)), nn.Parameter(torch.ones(3))
+    optimizer = Muon([{"params": [w], "rule": "muon"}])
+    optimizer.add_param_group({"params": [v], "rule": "adamw"})
+    w.grad, v.grad = torch.eye(3), torch.ones(3)
+    optimizer.step()
+    assert v.tolist() == pytest.approx([1 - 3e-4] * 3)
+    assert not torch.equal(w, torch.ones(3, 3))
+    torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=10)
+    with pytest.raises(ValueError, match="at least two dimensions"):
+        optimizer.add_param_group({"params": [nn.Parameter(torch.ones(2))], "rule": "muon"})
+    with pytest.raises(ValueError, match="needs a `rule`"):
+        Muon([{"params": [w], "lr": 0.1}])
+    with pytest.raises(ValueError, match="`weight_decay` must be at least 0"):
+        Muon([w], weight_decay=-1.0)
+
+
+def test_a_tall_convolution_is_scaled_as_the_flattened_matrix() -> None:
+    w = nn.Parameter(torch.zeros(64, 4, 1, 1, dtype=torch.float64))
+    optimizer = Muon([{"params": [w], "rule": "muon"}], lr=1.0, momentum=0.0)
+    w.grad = torch.randn(64, 4, 1, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    optimizer.step()
+    values = torch.linalg.svdvals(w.detach().view(64, 4))
+    assert 0.68 * 4 < float(values.min()) <= float(values.max()) < 1.14 * 4
 
 
 def test_convolutions_and_the_rest_both_move_and_resume(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from references.processes import in_two_processes
 from surefoot.losses import ACLS, CrossEntropy, Focal
 from surefoot.models import CNN
 from surefoot.optim import ASAM, BSAM, CSAM, SAM, SSAM, VASSO
+from surefoot.optim.sam import total_norm
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "references" / "golden_losses.json").read_text())
 STEPS = GOLDEN["optimizer_steps_quadratic"]
@@ -385,6 +387,16 @@ def test_autocast_and_scaler(kind: Any) -> None:
     scaler.step(second)
     scaler.update()
     assert torch.equal(scaled.weights, before)
+    for half in ("climb", "look"):  # and the next step goes on
+        second.zero_grad()
+        scaler.scale(mixed(scaled, second)).backward()
+        if half == "climb":
+            second.perturb(grad_scale=scaler.get_scale())
+    second.restore()
+    scaler.step(second)
+    scaler.update()
+    assert scaled.weights.isfinite().all()
+    assert not torch.equal(scaled.weights, before)
 
 
 def test_half_precision_weights() -> None:
@@ -446,8 +458,11 @@ def test_csam_refuses_a_closure_that_goes_its_own_way_and_labels_it_cannot_use()
         (lambda w: SAM([w], SGD([w], lr=0.1)), "`base` must be an optimizer class"),
         (lambda w: SAM([w], LBFGS), "LBFGS asks for several"),
         (lambda w: SAM([w], SAM, lr=0.1), "SAM asks for several"),
-        (lambda w: SAM([w], SGD, rho=-0.1, lr=0.1), "`rho` must be at least 0, got -0.1"),
-        (lambda w: SAM([{"params": [w], "rho": float("nan")}], SGD, lr=0.1), "`rho` must be at least 0, got nan"),
+        (lambda w: SAM([w], SGD, rho=-0.1, lr=0.1), "`rho` must be at least 0 and finite, got -0.1"),
+        (
+            lambda w: SAM([{"params": [w], "rho": float("nan")}], SGD, lr=0.1),
+            "`rho` must be at least 0 and finite, got nan",
+        ),
         (lambda w: SAM([w], SGD, lr=0.1, maximize=True), "`maximize` must be off"),
         (lambda w: CSAM([w], SGD, gamma=2.5, lr=0.1), r"`gamma` must lie in \[0, 2\], got 2.5 \(`beyond_two=True`"),
         (lambda w: CSAM([w], SGD, gamma=3.5, beyond_two=True, lr=0.1), r"`gamma` must lie in \[0, 3\]"),
@@ -536,3 +551,140 @@ def test_the_default_loss_is_cross_entropy() -> None:
     logits, labels = case("B")
     optimizer = SAM([weights(1)], SGD, lr=0.1)
     torch.testing.assert_close(optimizer.loss(logits, labels), CrossEntropy()(logits, labels).mean())
+
+
+def test_autocast_around_the_step_still_sees_the_perturbed_weights() -> None:
+    loop = Loop()
+    optimizer = SAM(loop.model.parameters(), SGD, rho=2.0, lr=0.1)
+    losses = []
+
+    def closure() -> Tensor:
+        loss = optimizer.loss(loop.model(loop.inputs).float(), loop.labels)
+        loss.backward()
+        losses.append(loss.item())
+        return loss.detach()
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        optimizer.step(closure)
+        optimizer.step(closure)
+    assert losses[1] > losses[0] + 0.1
+    assert losses[2] < losses[1] - 0.1
+
+
+@pytest.mark.filterwarnings("ignore:Using `torch.compile")  # of hooks that fire for the outer module: that is the plan
+def test_batch_norm_is_clean_in_a_compiled_model() -> None:
+    loop = images()
+    compiled = torch.compile(loop.model, backend="eager")
+    optimizer = SAM(loop.model.parameters(), SGD, lr=0.1)
+
+    def closure() -> Tensor:
+        loss = optimizer.loss(compiled(loop.inputs), loop.labels)
+        loss.backward()
+        return loss.detach()
+
+    optimizer.step(closure)
+    assert int(loop.model.get_buffer("features.1.num_batches_tracked")) == 1
+
+
+def test_other_models_are_left_alone_while_the_weights_are_away() -> None:
+    loop, other = images(), images()
+    optimizer = SAM(loop.model.parameters(), SGD, lr=0.1)
+    loop.closure(optimizer)()
+    optimizer.perturb()
+    other.model(other.inputs)
+    optimizer.restore()
+    assert int(other.model.get_buffer("features.1.num_batches_tracked")) == 1
+
+
+def test_the_stable_one_leaves_clipping_the_last_word() -> None:
+    loop = Loop()
+    optimizer = SSAM(loop.model.parameters(), SGD, rho=0.5, lr=1.0)
+    before = loop.weights
+    loop.closure(optimizer)()
+    optimizer.perturb(grad_scale=1.0)
+    loop.closure(optimizer)()
+    optimizer.restore()
+    nn.utils.clip_grad_norm_(loop.model.parameters(), 1e-3)
+    optimizer.step()
+    assert float((loop.weights - before).norm()) == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_losses_must_come_per_sample() -> None:
+    optimizer = CSAM([weights(1)], SGD, loss=nn.CrossEntropyLoss(), lr=0.1)
+    with pytest.raises(ValueError, match="`loss` must give one value per sample"):
+        optimizer.loss(torch.zeros(4, 3), torch.tensor([0, 1, 2, 0]))
+
+
+def test_weights_of_another_precision_come_home_to_the_bit() -> None:
+    loop = Loop()
+    optimizer = SAM(loop.model.parameters(), SGD, rho=0.5, lr=0.0)
+    optimizer.step(loop.closure(optimizer))
+    loop.model.double()
+    loop.inputs = loop.inputs.double()
+    with torch.no_grad():
+        for p in loop.model.parameters():
+            p.add_(1e-10)
+    before = loop.weights
+    optimizer.step(loop.closure(optimizer))
+    assert torch.equal(loop.weights, before)
+
+
+def test_norms_of_mixed_precisions() -> None:
+    parts = [torch.full((100,), 0.1, dtype=dtype) for dtype in (torch.bfloat16, torch.float64, torch.float32)]
+    exact = math.sqrt(sum(float(part.double().square().sum()) for part in parts))
+    assert total_norm([parts]) == pytest.approx(exact, rel=1e-6)
+    assert total_norm([parts[2:], parts[:2]]) == pytest.approx(exact, rel=1e-6)
+
+
+def test_a_failed_step_does_not_open_the_way_to_a_bare_one() -> None:
+    loop = Loop()
+    optimizer = SAM(loop.model.parameters(), SGD, lr=0.1)
+    calls = 0
+
+    def failing() -> Tensor:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise RuntimeError("no luck")
+        return loop.closure(optimizer)()
+
+    with pytest.raises(RuntimeError, match="no luck"):
+        optimizer.step(failing)
+    with pytest.raises(ValueError, match="needs a `closure`"):
+        optimizer.step()
+
+
+def test_the_threshold_and_the_memory_of_csam() -> None:
+    optimizer = CSAM([weights(1)], SGD, gamma=1.0, full_gap=1.0, lr=0.1)
+    optimizer.tell_gap(1.0)
+    optimizer.param_groups[0]["params"][0].grad = torch.ones(1, dtype=torch.float64)
+    optimizer.perturb()
+    logits = torch.tensor([[0.48, 0.52], [0.52, 0.48]], dtype=torch.float64).log()
+    found = optimizer.per_sample(logits, torch.tensor([0, 0]))
+    optimizer.restore()
+    assert found.tolist() == pytest.approx([-math.log(0.48), -math.log(0.52) / 1.52])
+    running = CSAM([weights(1)], SGD, gamma=1.0, full_gap=0.01, lr=0.1)
+    sure = torch.tensor([[9.0, -9.0]])
+    running.per_sample(sure, torch.tensor([1]))  # sure and wrong
+    running.per_sample(sure, torch.tensor([0]))  # sure and right
+    assert running.gap == pytest.approx(0.99, abs=1e-4)
+    assert running.gamma_now == 1.0
+    with torch.no_grad():
+        running.per_sample(sure, torch.tensor([0]))
+    assert running.gap == pytest.approx(0.99, abs=1e-4)
+    with pytest.raises(ValueError, match="`gap` must lie"):
+        running.tell_gap(float("nan"))
+
+
+def test_bsam_by_hand_where_precisions_differ_from_1() -> None:
+    w = weights(1, -2)
+    optimizer = BSAM([w], lr=0.1, num_samples=50, rho=0.2, prior_precision=5.0, damping=0.3, first_precision=4.0)
+    optimizer.num_samples = 10**18  # no noise
+    curved, mean, m, s = torch.tensor([1.0, 10.0]).double(), torch.tensor([1.0, -2.0]).double(), 0.0, 4.0
+    for _ in range(3):
+        g = curved * mean
+        uphill = curved * (mean + 0.2 * g / s)
+        m = 0.9 * m + 0.1 * (uphill + 0.1 * mean)
+        mean, s = mean - 0.1 * m / s, 0.999 * s + 0.001 * (s**0.5 * g.abs() + 0.3 + 0.1)
+    assert after(optimizer, w, 3) == pytest.approx(mean.tolist(), rel=1e-7)
+    assert optimizer.state[w]["precision"].tolist() == pytest.approx(s.tolist(), rel=1e-9)

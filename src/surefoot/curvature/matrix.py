@@ -15,7 +15,7 @@ from surefoot.mode import evaluating
 from surefoot.params import flat, unflat
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # logits [N, K], labels -> one value per sample [N], or their mean
-_PROBED = 8  # samples looked at twice, to find models that are random in eval mode
+PROBED = 8  # samples looked at twice, to find models that are random in eval mode
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +183,9 @@ def looking(model: nn.Module) -> Iterator[None]:
     """The model in eval mode, differentiable twice, and afterwards as it was: mode, buffers, generators."""
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     devices = [p.device for p in model.parameters() if p.device.type == "cuda"][:1]
+    fast = torch.backends.mha.get_fastpath_enabled()
     try:
+        torch.backends.mha.set_fastpath_enabled(False)  # it has no derivatives at all
         with (
             evaluating(model),
             torch.enable_grad(),
@@ -193,6 +195,7 @@ def looking(model: nn.Module) -> Iterator[None]:
         ):
             yield
     finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
         with torch.no_grad():
             for buffer, original in buffers:
                 if not buffer.is_meta and not torch.equal(buffer, original):
@@ -203,7 +206,7 @@ def _check_repeatable(model: nn.Module, inputs: Any) -> None:
     if not isinstance(inputs, Tensor) or inputs.is_meta:
         return
     with torch.no_grad():
-        first, second = (model(inputs[:_PROBED]) for _ in range(2))
+        first, second = (model(inputs[:PROBED]) for _ in range(2))
     if isinstance(first, Tensor) and not torch.equal(first.nan_to_num(), second.nan_to_num()):
         raise ValueError(
             "`model` must give the same output twice in eval mode, got two that differ: is it random by design? "

@@ -20,6 +20,11 @@ class ACLS:
     high: float = 1.0
     low: float = 0.1
 
+    def __post_init__(self) -> None:
+        for name in ("strength", "margin", "high", "low"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"`{name}` must be at least 0, got {getattr(self, name)}.")
+
     def __call__(self, logits: Tensor, labels: Tensor, /) -> Tensor:
         return F.cross_entropy(logits, labels, reduction="none") + self.strength * self._pull(logits)  # [N]
 

@@ -1,5 +1,6 @@
 """Bayesian SAM."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -8,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from surefoot.optim.closure import Params, check_real, run
+from surefoot.optim.closure import Copied, Params, check_real, run
 from surefoot.params import displaced
 
 
-class BSAM(Optimizer):
+class BSAM(Copied, Optimizer):
     r"""SAM as a variational method: a Gaussian over weights, mean w and precision N s. Moellenhoff and Khan 2023.
 
     Per sub-batch: g at w + e / sqrt(N s), e standard normal; g~ at w + rho g / s. Averaged over sub-batches,
@@ -23,6 +24,8 @@ class BSAM(Optimizer):
 
     `sampled()` puts the weights at a draw from the Gaussian: average the probabilities of some 32 to predict.
     """
+
+    needs_closure = True
 
     def __init__(
         self,
@@ -47,6 +50,10 @@ class BSAM(Optimizer):
             raise ValueError(f"`betas` must lie in [0, 1), got {betas}.")
         super().__init__(params, {"lr": lr, "rho": rho})
         check_real(self)
+        for group in self.param_groups:
+            for name in ("lr", "rho"):
+                if not group[name] >= 0:
+                    raise ValueError(f"`{name}` must be at least 0, got {group[name]}.")
         self.num_samples = num_samples
         self.betas = tuple(betas)
         self.prior = prior_precision / num_samples
@@ -61,13 +68,16 @@ class BSAM(Optimizer):
                 "BSAM.step needs a `closure` that computes the loss and calls backward, or a list of them."
             )
         closures = [closure] if callable(closure) else list(closure)
+        if not closures:
+            raise ValueError("BSAM.step needs at least one closure, got an empty list.")
         params = self._params()
         uphill: dict[Tensor, Tensor] = {}
         sizes: dict[Tensor, Tensor] = {}
         losses = []
         for one in closures:
             with self.sampled():
-                losses.append(float(run(one, self)))
+                loss = run(one, self)
+                losses.append(math.nan if loss is None else float(loss))
             gradients = {p: p.grad.detach().clone() for p in params if p.grad is not None}
             climb = [self._rho[p] * gradients[p] / self._s(p) for p in gradients]
             with displaced(list(gradients), by=climb):
@@ -123,4 +133,5 @@ class BSAM(Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a saved state."""
         super().load_state_dict(state_dict)
-        self._generator.set_state(state_dict["generator"].cpu())
+        if "generator" in state_dict:
+            self._generator.set_state(state_dict["generator"].cpu())

@@ -8,18 +8,19 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from surefoot.optim.closure import Params, check_gradients, check_real, run
+from surefoot.optim.closure import Copied, Params, check_gradients, check_real, run
 from surefoot.params import flat, unflat
 
 Subspace = Callable[[], Tensor]
 
 
-class BulkSGD(Optimizer):
+class BulkSGD(Copied, Optimizer):
     r"""Plain SGD on the gradient projected off the top curvature eigenvectors, w <- w - lr (I - V V^T) g.
 
     Song, Ahn and Yun 2025. `subspace` is called at the present weights, every `refresh_every` steps, and gives vectors
     [k, P] over all parameters in order; they are orthonormalised here. If it has `state_dict` and `load_state_dict`
-    they are saved with the optimizer. `alignment` is ||V^T g|| / ||g|| of the last step. Momentum would carry the
+    they are saved with the optimizer; if it has a `residual`, that is reported. `alignment` is ||V^T g|| / ||g|| of the
+    last step. Momentum would carry the
     projected directions on after the subspace has turned, and is refused. One gradient per step beside those of
     `subspace`.
 
@@ -76,7 +77,10 @@ class BulkSGD(Optimizer):
         size = sum(p.numel() for p in self._params())
         if vectors.ndim != 2 or vectors.shape[1] != size or not bool(vectors.isfinite().all()):
             raise ValueError(f"`subspace` must give finite vectors [k, {size}], got shape {list(vectors.shape)}.")
-        self._vectors = torch.linalg.qr(vectors.detach().T).Q.T.contiguous()
+        basis, triangle = torch.linalg.qr(vectors.detach().T)
+        sizes = triangle.diagonal().abs()
+        kept = sizes > 1e-6 * sizes.max().clamp(min=torch.finfo(sizes.dtype).tiny)  # the others say nothing new
+        self._vectors = basis.T[kept].contiguous()
 
     @torch.no_grad()
     def _move(self) -> None:
@@ -97,7 +101,9 @@ class BulkSGD(Optimizer):
 
     def report(self) -> dict[str, float]:
         """What a record of training should hold beside the losses."""
-        return {} if math.isnan(self.alignment) else {"optimizer/alignment": self.alignment}
+        found = {} if math.isnan(self.alignment) else {"optimizer/alignment": self.alignment}
+        residual = getattr(self.subspace, "residual", None)
+        return found if residual is None else {**found, "optimizer/subspace_residual": residual}
 
     def state_dict(self) -> dict[str, Any]:
         """The subspace, its age, and what it remembers itself."""
@@ -109,7 +115,9 @@ class BulkSGD(Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a saved state."""
         super().load_state_dict(state_dict)
-        own = state_dict["subspace"]
+        own = state_dict.get("subspace")
+        if own is None:
+            raise ValueError("`state_dict` has no subspace: it is not that of a BulkSGD.")
         self.num_steps, self._vectors, self.alignment = own["num_steps"], own["vectors"], own["alignment"]
         if "memory" in own and hasattr(self.subspace, "load_state_dict"):
             self.subspace.load_state_dict(own["memory"])

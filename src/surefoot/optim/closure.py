@@ -10,6 +10,16 @@ from torch.optim import Optimizer
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 
 
+class Copied:
+    """For optimizers that know more than torch's: copies and pickles hold all of it, but nobody's hooks."""
+
+    _fresh: tuple[str, ...] = ()  # what a copy starts anew
+
+    def __getstate__(self) -> dict[str, Any]:
+        left = ("step", *self._fresh)  # a scheduler puts its own `step` there
+        return {key: value for key, value in self.__dict__.items() if key not in left and "hook" not in key}
+
+
 def parameters(optimizer: Optimizer) -> list[Tensor]:
     """All of an optimizer's parameters, in the order of its groups."""
     return [p for group in optimizer.param_groups for p in group["params"]]

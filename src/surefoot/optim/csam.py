@@ -1,5 +1,6 @@
 """Calibrated SAM."""
 
+import math
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -86,6 +87,8 @@ class CSAM(SAM):
 
     def tell_gap(self, gap: float) -> None:
         """Use this confidence minus accuracy, of held-out data say, instead of that of the batches, from now on."""
+        if not -1 <= gap <= 1:
+            raise ValueError(f"`gap` must lie in [-1, 1], got {gap}.")
         self.gap, self._told = float(gap), True
 
     def per_sample(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -94,17 +97,18 @@ class CSAM(SAM):
             raise ValueError(f"CSAM needs class labels [N], got shape {list(labels.shape)} of {labels.dtype}.")
         self._asked = True
         if not self._away:
-            if self.full_gap is not None and not self._told:
+            if self.full_gap is not None and not self._told and torch.is_grad_enabled():
                 self._measure(logits.detach(), labels)
-            return self.plain(logits, labels)
+            return super().per_sample(logits, labels)
         gamma = self.gamma_now
         if gamma == 0:
-            return self.plain(logits, labels)
-        p = logits.log_softmax(dim=1).gather(1, labels[:, None]).squeeze(1).exp()
+            return super().per_sample(logits, labels)
+        true = labels.clamp(min=0)[:, None]  # a label to be ignored is negative, and its loss 0
+        p = logits.log_softmax(dim=1).gather(1, true).squeeze(1).exp()
         weights = torch.where(p > 0.5, torch.exp(-gamma * torch.log1p(p)), torch.ones_like(p))
         if isinstance(self.plain, Weightable):
             return self.plain.weighted(logits, labels, weights)
-        return weights * self.plain(logits, labels)
+        return weights * super().per_sample(logits, labels)
 
     def report(self) -> dict[str, float]:
         """What a record of training should hold beside the losses."""
@@ -113,6 +117,8 @@ class CSAM(SAM):
     def _measure(self, logits: Tensor, labels: Tensor) -> None:
         confidence, guess = logits.softmax(dim=1).max(dim=1)
         gap = float((confidence - (guess == labels).to(confidence)).mean())
+        if not math.isfinite(gap):
+            return
         self.gap = gap if self.gap is None else _MEMORY * self.gap + (1 - _MEMORY) * gap
 
     def _descend(self) -> None:

@@ -1,5 +1,6 @@
 """Muon for hidden matrices, AdamW for the rest."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -7,22 +8,25 @@ import torch
 from torch import Tensor
 from torch.optim import AdamW, Optimizer
 
-from surefoot.optim.closure import Params, check_gradients, check_real
+from surefoot.optim.closure import Copied, Params, check_gradients, check_real, run
 
+_EMBEDDING = re.compile(r"embed|wte|wpe|token|(^|[._])pos")
+_HEAD = re.compile(r"head|classifier")
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 
-class Muon(Optimizer):
+class Muon(Copied, Optimizer):
     r"""Steps hidden matrices by their momentum with all singular values brought near 1, the rest by AdamW.
 
     Jordan et al. 2024: b <- beta b + (1 - beta) g, u = beta b + (1 - beta) g (Nesterov), w <- w - lr sqrt(max(1,
     rows / columns)) `orthogonalized`(u), weight decay decoupled. Convolutions count as matrices [out, the rest].
 
     Which parameter goes where is the entry "rule" of its group, "muon" or "adamw"; groups given with a rule keep it.
-    Of the others, Muon gets those of at least two dimensions except the last one (the head), the first one if it is a
-    convolution (pixels), and, where names are given, embeddings; so give `model.named_parameters()` where there are
-    any. `split` shows it. That a network's first fully connected layer goes to Muon is our choice. One gradient per
-    step.
+    Of the others, Muon gets the matrices (flattened: at least two rows and two columns) except the first convolution
+    (pixels) and the head, which is what a name calls head or classifier, else the last matrix; and except embeddings,
+    tokens and positions, which only names tell: so give `model.named_parameters()` where there are any. `split` shows
+    it. Our choice: a first fully connected layer goes to Muon, and a convolution's scale is that of the flattened
+    matrix, where the reference takes the kernel's height over its width. One gradient per step.
 
     >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, 8), torch.nn.Linear(8, 3))
     >>> Muon(model.named_parameters()).split["muon"]
@@ -43,23 +47,21 @@ class Muon(Optimizer):
         adamw_eps: float = 1e-10,
         adamw_weight_decay: float = 0.0,
     ) -> None:
-        if not lr >= 0:
-            raise ValueError(f"`lr` must be at least 0, got {lr}.")
+        for name, value in (("lr", lr), ("weight_decay", weight_decay)):
+            if not value >= 0:
+                raise ValueError(f"`{name}` must be at least 0, got {value}.")
         if not 0 <= momentum < 1:
             raise ValueError(f"`momentum` must lie in [0, 1), got {momentum}.")
         if num_iterations < 1:
             raise ValueError(f"`num_iterations` must be at least 1, got {num_iterations}.")
-        own = {"lr": lr, "momentum": momentum, "nesterov": nesterov, "weight_decay": weight_decay}
         others = {"lr": adamw_lr, "betas": tuple(adamw_betas), "eps": adamw_eps, "weight_decay": adamw_weight_decay}
-        groups = _ruled(params)
         self._adamw = AdamW([torch.nn.Parameter(torch.zeros(1))], **others)  # type: ignore[arg-type]
-        defaults = {"muon": own, "adamw": self._adamw.defaults}
-        super().__init__([{**defaults[group["rule"]], **group} for group in groups], {})
-        for group in self.param_groups:
-            if group["rule"] == "muon" and any(p.ndim < 2 for p in group["params"]):
-                raise ValueError('A parameter with rule "muon" must have at least two dimensions.')
-        check_real(self)
+        self._rules: dict[str, dict[str, Any]] = {
+            "muon": {"lr": lr, "momentum": momentum, "nesterov": nesterov, "weight_decay": weight_decay},
+            "adamw": dict(self._adamw.defaults),
+        }
         self.num_iterations = num_iterations
+        super().__init__(_ruled(params), {"momentum": momentum})  # a default that schedulers of momentum ask for
         self._share()
 
     @property
@@ -77,11 +79,9 @@ class Muon(Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step of both rules; the closure's loss before it."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        check_gradients(self)
+        loss = None if closure is None else run(closure, self)
+        if any(p.grad is not None for group in self.param_groups for p in group["params"]):
+            check_gradients(self)
         self._adamw.step()
         for group in self.param_groups:
             if group["rule"] != "muon":
@@ -110,12 +110,16 @@ class Muon(Optimizer):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group; it needs a "rule"."""
         _check_rule(param_group)
-        if self.param_groups:
-            like = next((group for group in self.param_groups if group["rule"] == param_group["rule"]), None)
-            for key, value in (like or {}).items():
-                if key not in ("params", "param_names"):
-                    param_group.setdefault(key, value)
-        super().add_param_group(param_group)
+        group = {**self._rules[param_group["rule"]], **param_group}
+        items = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
+        group["params"] = items
+        if group["rule"] == "muon" and any(_of(item).ndim < 2 for item in items):
+            raise ValueError('A parameter with rule "muon" must have at least two dimensions.')
+        for key in ("lr", "weight_decay"):
+            if not group[key] >= 0:
+                raise ValueError(f"`{key}` must be at least 0, got {group[key]}.")
+        super().add_param_group(group)
+        check_real(self)
         self._share()
 
     def _share(self) -> None:
@@ -161,18 +165,18 @@ def _ruled(params: Params) -> list[dict[str, Any]]:
     for group in groups:
         group["params"] = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
     free = [item for group in groups if "rule" not in group for item in group["params"]]
-    matrices = [item for item in free if _of(item).ndim >= 2]
-    hidden = {id(_of(item)) for item in matrices if "embed" not in _name(item)}
-    if matrices:
-        hidden.discard(id(_of(matrices[-1])))
-        if _of(matrices[0]).ndim > 2:
-            hidden.discard(id(_of(matrices[0])))
+    matrices = [item for item in free if _is_matrix(_of(item))]
+    heads = [item for item in matrices if _HEAD.search(_name(item))] or matrices[-1:]
+    pixels = [item for item in matrices if _of(item).ndim > 2][:1]
+    named = [item for item in matrices if _EMBEDDING.search(_name(item))]
+    hidden = {id(_of(item)) for item in matrices} - {id(_of(item)) for item in (*heads, *pixels, *named)}
     found = []
     for group in groups:
         if "rule" in group:
-            _check_rule(group)
             found.append(group)
             continue
+        if "lr" in group:
+            raise ValueError("A group with its own `lr` needs a `rule`: Muon and AdamW cannot share a learning rate.")
         for rule in ("muon", "adamw"):
             part = [item for item in group["params"] if (id(_of(item)) in hidden) == (rule == "muon")]
             if part:
@@ -190,4 +194,8 @@ def _of(item: Tensor | tuple[str, Tensor]) -> Tensor:
 
 
 def _name(item: Tensor | tuple[str, Tensor]) -> str:
-    return item[0] if isinstance(item, tuple) else ""
+    return item[0].lower() if isinstance(item, tuple) else ""
+
+
+def _is_matrix(p: Tensor) -> bool:
+    return p.ndim >= 2 and p.shape[0] > 1 and p[0].numel() > 1

@@ -3,7 +3,7 @@
 An optimizer knows parameters, not modules; hooks on all modules show which ones a closure runs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,13 +15,25 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 @contextmanager
-def statistics_kept() -> Iterator[None]:
-    """Running statistics of normalisation layers that run inside the block are those from before it afterwards."""
+def statistics_kept(params: Container[Tensor]) -> Iterator[None]:
+    """Running statistics of normalisation layers that run inside the block are those from before it afterwards.
+
+    Of models with some of `params` only. All layers of the outermost module that is called count, because a compiled
+    model does not call its inner ones in a way that hooks see.
+    """
     kept: dict[nn.Module, list[tuple[Tensor, Tensor]]] = {}
+    seen: set[nn.Module] = set()
 
     def remember(module: nn.Module, inputs: Any) -> None:
-        if isinstance(module, _NormBase) and module.training and module not in kept:
-            kept[module] = [(buffer, buffer.detach().clone()) for buffer in module.buffers(recurse=False)]
+        if torch.compiler.is_compiling() or module in seen:  # the outermost module has been here before it is traced
+            return
+        own = list(module.parameters())
+        if own and not any(p in params for p in own):
+            return
+        for inner in module.modules():
+            if inner not in seen and isinstance(inner, _NormBase) and inner.training:
+                kept[inner] = [(buffer, buffer.detach().clone()) for buffer in inner.buffers(recurse=False)]
+            seen.add(inner)
 
     handle = register_module_forward_pre_hook(remember)
     try:
@@ -40,6 +52,8 @@ def gradients_kept_local() -> Iterator[None]:
     silenced: dict[DistributedDataParallel, bool] = {}
 
     def silence(module: nn.Module, inputs: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
         if isinstance(module, DistributedDataParallel) and module not in silenced:
             silenced[module] = module.require_backward_grad_sync
             module.require_backward_grad_sync = False

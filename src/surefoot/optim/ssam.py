@@ -2,7 +2,7 @@
 
 import torch
 
-from surefoot.optim.sam import SAM, TINY, Group, total_norm
+from surefoot.optim.sam import SAM, TINY, total_norm
 
 
 class SSAM(SAM):
@@ -12,14 +12,9 @@ class SSAM(SAM):
     step. Not the sparse SAM that shares the abbreviation.
     """
 
-    def _climb(self, groups: list[Group], grad_scale: float) -> None:
-        super()._climb(groups, grad_scale)
-        self._norm /= grad_scale
-
     @torch.no_grad()
-    def _descend(self) -> None:
-        gradients = [gradients for _, _, gradients in self._with_gradients()]
-        ratio = self._norm / (total_norm(gradients) + TINY)
-        for group in gradients:
-            torch._foreach_mul_(group, ratio)
-        super()._descend()
+    def _arrive(self) -> None:
+        """Before anything else happens to the gradients: clipping and a scaler act on the scaled ones."""
+        found = [p.grad for group in self.param_groups for p in group["params"] if p.grad is not None]
+        if found:
+            torch._foreach_mul_(found, self._norm / (total_norm([found]) + TINY))

@@ -1,5 +1,6 @@
 """Variance-suppressed SAM."""
 
+import math
 from typing import Any
 
 import torch
@@ -33,6 +34,9 @@ class VASSO(SAM):
         self._mean: dict[Tensor, Tensor] = {}
 
     def _climb(self, groups: list[Group], grad_scale: float) -> None:
+        if not math.isfinite(total_norm(gradients for _, _, gradients in groups)):
+            super()._climb(groups, grad_scale)  # an overflow, to be seen by all; in the mean it would stay for good
+            return
         for _, params, gradients in groups:
             for p, gradient in zip(params, gradients, strict=True):
                 if p not in self._mean:

@@ -13,7 +13,7 @@ from surefoot.optim import BSAM, OPTIMIZERS, SAM, BulkSGD
 from surefoot.registry import look_up
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.subspace import TopSubspace
-from surefoot.runs.typecheck import check_options, options_of
+from surefoot.runs.typecheck import check_options, check_type, options_of
 
 BASES: dict[str, type[torch.optim.Optimizer]] = {
     "adam": Adam,
@@ -63,4 +63,5 @@ def _makers(kind: type) -> list[type]:
 
 
 def _base(options: Mapping[str, Any]) -> type[torch.optim.Optimizer]:
+    check_type("optimizer.base", options.get("base", "sgd"), str)
     return look_up("base optimizer", options.get("base", "sgd"), BASES)

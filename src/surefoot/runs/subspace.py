@@ -17,7 +17,7 @@ class TopSubspace:
     """The `k` largest curvature eigenvectors [k, P] of the loss on all training samples, at the present weights.
 
     Each call starts from the vectors of the one before and stops when every residual is within `tolerance` of the
-    eigenvalue, or at `max_products` products.
+    eigenvalue, or at `max_products` products; `residual` is the largest one relative to its eigenvalue.
     """
 
     def __init__(
@@ -45,6 +45,8 @@ class TopSubspace:
             num=k, matrix=kind, tolerance=tolerance, stop="residual", budget=budget, seed=seed
         )
         self._tracker.saved = 0.0
+        self.residual: float | None = None
+        self.num_products = 0  # of the last call
 
     def __call__(self) -> Tensor:
         try:
@@ -52,12 +54,15 @@ class TopSubspace:
         except FloatingPointError as error:
             raise Diverged(f"curvature of the training set: {error}") from None
         self._tracker.saved = 0.0
+        self.num_products = found.pairs[0].num_matvecs
+        self.residual = max(pair.residual / max(abs(pair.value), 1e-30) for pair in found.pairs)
         return torch.stack([pair.vector for pair in found.pairs])
 
     def state_dict(self) -> dict[str, Any]:
         """The tracker's."""
-        return self._tracker.state_dict()
+        return {**self._tracker.state_dict(), "residual": self.residual}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a saved state."""
         self._tracker.load_state_dict(state)
+        self.residual = state["residual"]
