@@ -35,6 +35,14 @@ class Certify:
     """Of a file: name of the true classes, [N]."""
     split: Literal["train", "test"] = "train"
     """Of a run: whose samples."""
+    radius: float | None = None
+    """Of a run: also what holds for inputs shifted so far: robust margins by an attack, proved where possible."""
+    norm: Literal["l2", "linf"] = "l2"
+    """Of a run: the norm of `--radius`."""
+    rho: float | None = None
+    """Of a run: also what SAM's climb of this radius is proved to do, on `--batch` samples."""
+    batch: int = 64
+    """Of a run: how many samples the climb goes by, the first ones."""
     bins: int = 15
     """Number of bins of the ECE."""
     worst: int = 10
@@ -78,6 +86,8 @@ class Certify:
         from surefoot.data.predictions_file import read_predictions
         from surefoot.theory import calibration_certificates, tail
 
+        if self.radius is not None or self.rho is not None:
+            raise ValueError("`--radius` and `--rho` need a model: give a run, not a file.")
         predictions = read_predictions(self.path, logits=self.logits, probabilities=self.probs, labels=self.labels)
         progress("the calibration error")
         certificates = calibration_certificates(predictions, num_bins=self.bins)
@@ -85,12 +95,27 @@ class Certify:
         return certificates, tail(predictions.margin), about
 
     def _run(self, progress: Any) -> "tuple[list[Certificate], Tail, dict[str, Any]]":
+        import torch
+
         from surefoot.curvature import GGN, eigenpairs
         from surefoot.losses import CrossEntropy, Lifted
         from surefoot.runs.finished import training_at
-        from surefoot.theory import calibration_certificates, curvature_certificates, jacobian_norms, tail
+        from surefoot.theory import (
+            calibration_certificates,
+            certified_on_shift,
+            curvature_certificates,
+            exact_ece,
+            jacobian_norms,
+            robust_calibration_certificates,
+            robust_margins,
+            sam_certificates,
+            smallest_shift,
+            tail,
+        )
         from surefoot.training.snapshot import Snapshot
 
+        if self.batch < 1:
+            raise ValueError(f"`--batch` must be at least 1, got {self.batch}.")
         if any((self.logits, self.probs, self.labels)):
             raise ValueError("`--logits`, `--probs` and `--labels` name arrays of a file; a run has none.")
         training, _spec = training_at(self.path)
@@ -106,14 +131,40 @@ class Certify:
         progress("the sharpness")
         matrix = GGN(training.model, objective.loss, data.inputs, data.labels)
         (pair,) = eigenpairs(matrix.__matmul__, matrix.like, tolerance=0.01, max_matvecs=200)
-        certificates += curvature_certificates(predictions, norms, pair, num_bins=self.bins)
-        about = {
+        robust, attacked = None, None
+        if self.radius is not None:
+            progress("the robust margins")
+            robust = robust_margins(training.model, data.inputs, data.labels, radius=self.radius, norm=self.norm)
+            attacked = torch.minimum(robust.attacked, predictions.margin)  # no shift is a candidate, rounding aside
+            certificates += robust_calibration_certificates(
+                predictions, attacked, radius=self.radius, lipschitz=robust.lipschitz, num_bins=self.bins
+            )
+        certificates += curvature_certificates(predictions, norms, pair, attacked=attacked, num_bins=self.bins)
+        if robust is not None and self.split == "train":
+            progress("the test set's distance")
+            test = training.splits["test"]
+            shift = smallest_shift(data.inputs, data.labels, test.inputs, test.labels, norm=self.norm)
+            said = Snapshot(training.step, training.model, objective, training.splits).predictions("test")
+            test_ece = exact_ece(said, num_bins=self.bins)
+            certificates.append(
+                certified_on_shift(
+                    training.model, data.inputs, data.labels, shift, radius=robust.radius, test_ece=test_ece
+                )
+            )
+        if self.rho is not None:
+            progress("SAM's climb")
+            few = slice(0, self.batch)
+            climb = sam_certificates(training.model, data.inputs[few], data.labels[few], rho=self.rho, num_points=5)
+            certificates += climb.certificates
+        about: dict[str, Any] = {
             "step": training.step,
             "split": self.split,
             "num_samples": predictions.num_samples,
             "num_classes": predictions.num_classes,
             "c_j": round(float(norms.max()), 6),
         }
+        if robust is not None:
+            about["robust"] = "proved" if robust.floor is not None else f"attack only: not a proof ({robust.why_not})"
         return certificates, tail(predictions.margin), about
 
 

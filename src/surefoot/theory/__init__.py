@@ -8,6 +8,7 @@ from surefoot.theory.curvature import curvature_certificates, logit_curvature
 from surefoot.theory.jacobian import jacobian_norms
 from surefoot.theory.kinks import kinks
 from surefoot.theory.lipschitz import margin_lipschitz, robust_margin_floor
+from surefoot.theory.robust import RobustMargins, robust_margins
 from surefoot.theory.sam import SamTheory, sam_certificates
 from surefoot.theory.shift import Shift, certified_on_shift, smallest_shift
 from surefoot.theory.tail import Tail, ece_by_decile, exact_ece, log_missing, predicted_margin, tail
@@ -16,6 +17,7 @@ __all__ = [
     "Ascent",
     "Certificate",
     "NoSoundBound",
+    "RobustMargins",
     "SamTheory",
     "Shift",
     "Tail",
@@ -35,6 +37,7 @@ __all__ = [
     "predicted_margin",
     "robust_calibration_certificates",
     "robust_margin_floor",
+    "robust_margins",
     "sam_certificates",
     "smallest_shift",
     "tail",

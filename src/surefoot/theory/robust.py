@@ -1,0 +1,54 @@
+"""Robust margins of some samples from both sides, as far as the network allows."""
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from surefoot.attack import Norm, worst_shift
+from surefoot.theory.chain import NoSoundBound
+from surefoot.theory.lipschitz import margin_lipschitz, robust_margin_floor
+from surefoot.theory.tail import log_mean_exp
+
+
+@dataclass(frozen=True, eq=False)
+class RobustMargins:
+    """The true margin's infimum within `radius` of each input lies between `floor` and `attacked`."""
+
+    radius: float
+    norm: Norm
+    attacked: Tensor  # [N], what an attack has left of it
+    floor: Tensor | None  # [N], proved; None where no sound bound is known for the network
+    lipschitz: Tensor | None  # [N], how fast a margin changes with the input, at most; None likewise
+    why_not: str  # which layer, where there is no floor
+
+    @property
+    def log_moments(self) -> dict[str, float]:
+        """Logs of Q0 = mean exp(-m_eps), by the attack and by the floor, and of Q- and Q+ where L is known."""
+        found = {"Q0 attacked": float(log_mean_exp(-self.attacked))}
+        if self.floor is not None:
+            found["Q0 proved"] = float(log_mean_exp(-self.floor))
+        if self.lipschitz is not None:
+            reach = self.radius * self.lipschitz
+            found["Q-"] = float(log_mean_exp(-self.attacked - reach))
+            found["Q+"] = float(log_mean_exp(-self.attacked + reach))
+        return found
+
+
+def robust_margins(
+    model: nn.Module, inputs: Tensor, labels: Tensor, *, radius: float, norm: Norm = "l2", num_steps: int = 20
+) -> RobustMargins:
+    """Attack every sample, and prove what can be proved from the weights.
+
+    >>> model = nn.Linear(2, 2, bias=False)
+    >>> _ = model.weight.data.copy_(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    >>> found = robust_margins(model, torch.tensor([[1.0, 1.0]]), torch.tensor([0]), radius=0.5)
+    >>> round(found.attacked.item(), 3), round(found.floor.item(), 3)  # exact for a linear model: 7 - 0.5 * 5
+    (4.5, 4.5)
+    """
+    attacked = worst_shift(model, inputs, labels, radius=radius, norm=norm, num_steps=num_steps).margin
+    try:
+        floor = robust_margin_floor(model, inputs, labels, radius=radius, norm=norm)
+        lipschitz = margin_lipschitz(model, labels, norm=norm)
+    except NoSoundBound as reason:
+        return RobustMargins(radius, norm, attacked, None, None, str(reason))
+    return RobustMargins(radius, norm, attacked, floor, lipschitz, "")
