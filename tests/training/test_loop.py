@@ -90,7 +90,7 @@ def test_rows_come_at_scheduled_steps_and_at_the_end() -> None:
 def test_observers_write_what_they_declare(name: str) -> None:
     (row, *_) = go(make(observers=(name,)), budget=1)
     quantities = OBSERVERS[name]().quantities
-    splits = ("train",) if name in ("batch_sharpness", "hessian") else ("train", "test")
+    splits = ("train",) if name in ("batch_sharpness", "hessian", "sam_theory") else ("train", "test")
     assert set(row) - {"step", "gradients"} == {f"{split}/{q}" for split in splits for q in quantities}
     assert all(isinstance(value, float) for key, value in row.items() if "/" in key)
 

@@ -102,7 +102,7 @@ class GGN(CurvatureMatrix):
             return one(inputs, directions)
 
         few = inputs[:PROBED]
-        tried = [torch.arange(p.numel()).to(p).cos().view_as(p) for p in self.params]
+        tried = [torch.arange(p.numel(), device=p.device).to(p).cos().view_as(p) for p in self.params]
         expected = self._backward_twice(model(few))(tried, False)
         try:
             found = one(few, tried)

@@ -193,6 +193,29 @@ def bounds(runs: Sequence[Run]) -> str:
     return svg(draw, size=(2.6 * len(chosen), 5), name="certificates")
 
 
+def climbs(runs: Sequence[Run]) -> str:
+    """The curvature on SAM's path against what the lemma allows, and lambda against lambda_0, by optimizer."""
+    columns = list({spec.optimizer.name: (spec, rows) for spec, rows in reversed(runs)}.values())[::-1]
+
+    def draw(figure: "Figure") -> None:
+        grid = figure.subplots(2, len(columns), squeeze=False, sharex="col", sharey="row")
+        for column, (spec, rows) in enumerate(columns):
+            top, bottom = grid[:, column]
+            top.plot(*_series(rows, "step", "train/sam_kappa_min"), color="#0072B2", label="smallest eigenvalue")
+            top.plot(*_series(rows, "step", "train/sam_directional"), color="#009E73", label="along the gradient")
+            top.plot(*_series(rows, "step", "train/sam_threshold"), color="black", linestyle="--", label="-||g|| / rho")
+            top.set_title(f"{spec.variant}, seed {spec.seed}", fontsize=8)
+            bottom.plot(*_series(rows, "step", "train/sam_lambda"), color="#D55E00", label="lambda")
+            bottom.plot(*_series(rows, "step", "train/sam_lambda_0"), color="#D55E00", linestyle="--", label="lambda_0")
+            bottom.set_xlabel("step")
+        handles, labels = (
+            a + b for a, b in zip(*(axes.get_legend_handles_labels() for axes in grid[:, 0]), strict=True)
+        )
+        figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
+
+    return svg(draw, size=(3.2 * len(columns), 5), name="sam-theory")
+
+
 def _place(variants: Sequence[str], variant: str) -> int:
     """The how-manieth variant of its optimizer this is."""
     same = [other for other in variants if other.split()[0] == variant.split()[0]]

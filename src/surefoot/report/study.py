@@ -8,12 +8,16 @@ from typing import Any
 
 from surefoot.files import write_atomically
 from surefoot.report.page import Picture, Section, render
-from surefoot.report.plots import Run, bounds, comparison, correlation_by_end, phase, stability, trajectories
+from surefoot.report.plots import Run, bounds, climbs, comparison, correlation_by_end, phase, stability, trajectories
 from surefoot.table import Table
 
 _OWN: dict[str, tuple[Callable[[Sequence[Run]], str], str]] = {  # figures of studies that have one, with captions
     "certificates": (bounds, "Bound (dashed) and measured value (solid) on the training set; dotted: interpolation."),
     "comparison": (comparison, "One colour per optimizer, one line per learning rate and seed."),
+    "sam_theory": (
+        climbs,
+        "Curvature on the path (solid) against the limit -||g|| / rho (dashed); lambda and lambda_0.",
+    ),
     "stability": (stability, "One panel per run; dashed: 2/lr."),
 }
 

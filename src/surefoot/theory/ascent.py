@@ -114,7 +114,7 @@ def ascent(
         uphill = gradient / norm
         with displaced(params, by=unflat(rho * uphill, params)):
             after = _predictions(model, inputs, labels)
-        times = torch.linspace(0, 1, num_points, dtype=torch.float64)
+        times = torch.linspace(0, 1, num_points, dtype=torch.float64, device="cpu")
         generator, vectors, rows, num_products = random_source(seed), None, [], 0
         for t in times.tolist():
             with displaced(params, by=unflat(t * rho * uphill, params)):
@@ -136,7 +136,7 @@ def ascent(
             num_products += 1 + found[0].num_matvecs
             rows.append((found[0].value, found[0].bound, along))
         kinked = kinks(model, inputs)
-    values, floors, curvatures = torch.tensor(rows, dtype=torch.float64).T
+    values, floors, curvatures = torch.tensor(rows, dtype=torch.float64, device="cpu").T
     return Ascent(
         rho=rho,
         gradient_norm=norm,

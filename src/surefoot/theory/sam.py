@@ -96,7 +96,7 @@ def sam_certificates(
 def certified(climb: Ascent, *, gamma: float) -> SamTheory:
     """The same from a climb already made."""
     lemma, theorem = ("Lemma 1", "Theorem 1") if len(climb.losses) == 1 else ("Lemma 2", "Theorem 2")
-    before, after = torch.tensor([climb.loss, climb.perturbed_loss], dtype=torch.float64)
+    before, after = torch.tensor([climb.loss, climb.perturbed_loss], dtype=torch.float64, device="cpu")
     weight = float(after.neg().expm1() / before.neg().expm1())
     left = climb.half_rise - climb.perturbed_loss  # log of exp(rho ||g|| / 2) p~
     floor = float(after.neg().expm1()) / math.expm1(left) if left < 0 else math.inf

@@ -8,6 +8,7 @@ from surefoot.training.observers.certificates import Certificates
 from surefoot.training.observers.curvature import Curvature, HessianCurvature
 from surefoot.training.observers.margins import Margins
 from surefoot.training.observers.observer import Observer
+from surefoot.training.observers.sam_theory import SamTheory
 
 OBSERVERS: dict[str, Callable[..., Observer]] = {
     "batch_sharpness": BatchSharpness,
@@ -16,6 +17,7 @@ OBSERVERS: dict[str, Callable[..., Observer]] = {
     "curvature": Curvature,
     "hessian": HessianCurvature,
     "margins": Margins,
+    "sam_theory": SamTheory,
 }
 
 __all__ = [
@@ -27,4 +29,5 @@ __all__ = [
     "HessianCurvature",
     "Margins",
     "Observer",
+    "SamTheory",
 ]

@@ -1,0 +1,83 @@
+"""What SAM's climb is proved to do, along training."""
+
+import math
+from typing import Any
+
+from surefoot.losses import CrossEntropy, Lifted
+from surefoot.theory import Verdict, sam_certificates
+from surefoot.training.observers.observer import Stateless, keyed
+from surefoot.training.snapshot import Diverged, Snapshot
+
+_CODES: dict[Verdict, float] = {"holds": 1.0, "assumption not met": 0.0, "fails": -1.0}
+
+
+class SamTheory(Stateless):
+    """A climb of radius `rho` on the first `num_samples` training samples: curvature on its path, and the verdicts.
+
+    `sam_kappa_min` is the smallest Hessian eigenvalue at `num_points` points of the path (an upper bound of it),
+    `sam_kappa_floor` what is proved from below, `sam_directional` the least curvature along the gradient, each to be
+    compared with `sam_threshold` = -||g|| / rho. Verdicts are 1 (holds), 0 (assumption not met) and -1 (fails). Only
+    for cross-entropy.
+    """
+
+    quantities: tuple[str, ...] = (
+        "sam_kappa_min",
+        "sam_kappa_floor",
+        "sam_directional",
+        "sam_threshold",
+        "sam_rise",
+        "sam_half_rise",
+        "sam_lambda",
+        "sam_lambda_0",
+        "sam_lemma",
+        "sam_lemma_along_gradient",
+        "sam_theorem",
+        "sam_weight_bound",
+        "sam_calibrated_theorem",
+    )
+
+    def __init__(
+        self,
+        *,
+        rho: float = 0.05,
+        gamma: float = 1.0,
+        num_samples: int = 64,
+        num_points: int = 5,
+        max_products: int = 60,
+    ) -> None:
+        if not rho > 0:
+            raise ValueError(f"`rho` must be positive, got {rho}.")
+        if num_samples < 1:
+            raise ValueError(f"`num_samples` must be at least 1, got {num_samples}.")
+        self._num_samples = num_samples
+        self._options: dict[str, Any] = {
+            "rho": rho,
+            "gamma": gamma,
+            "num_points": num_points,
+            "max_products": max_products,
+        }
+
+    def __call__(self, snapshot: Snapshot) -> dict[str, float]:
+        objective = snapshot.objective
+        if not isinstance(objective, Lifted) or not isinstance(objective.loss, CrossEntropy):
+            raise ValueError("The theory of SAM's climb is about cross-entropy: leave the observer out.")
+        split = snapshot.splits["train"]
+        few = slice(0, self._num_samples)
+        try:
+            found = sam_certificates(snapshot.model, split.inputs[few], split.labels[few], **self._options)
+        except FloatingPointError as error:
+            raise Diverged(f"SAM's climb at step {snapshot.step}: {error}") from None
+        climb = found.ascent
+        floor = float(climb.kappa_min_floor.min())
+        values = (
+            float(climb.kappa_min.min()),
+            floor if math.isfinite(floor) else math.nan,
+            float(climb.directional.min()),
+            climb.threshold,
+            climb.rise,
+            climb.half_rise,
+            found.weight,
+            found.weight_floor if math.isfinite(found.weight_floor) else math.nan,
+            *(_CODES[item.verdict] for item in found.certificates),
+        )
+        return keyed("train", self.quantities, values)
