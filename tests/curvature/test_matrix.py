@@ -1,4 +1,6 @@
-from collections.abc import Callable
+import gc
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -6,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from references.dense import dense_ggn, dense_hessian
-from surefoot.curvature import GGN, CurvatureMatrix, Hessian, eigenpairs, subset
+from surefoot.curvature import GGN, CurvatureMatrix, Hessian, eigenpairs, ggn, subset
 from surefoot.losses import MSE, CrossEntropy
 from surefoot.models import MLP
 from surefoot.params import flat
@@ -283,13 +285,13 @@ def test_convolutions_go_through_forward_mode_where_it_exists(
     model(inputs)  # statistics
     before = {name: value.clone() for name, value in model.state_dict().items()}
     whole = []
-    original = GGN._backward_twice
+    original = ggn.backward_twice
 
-    def counted(self: GGN, logits: Tensor) -> Any:
+    def counted(logits: Tensor, params: Sequence[Tensor]) -> Any:
         whole.append(len(logits))
-        return original(self, logits)
+        return original(logits, params)
 
-    monkeypatch.setattr(GGN, "_backward_twice", counted)
+    monkeypatch.setattr(ggn, "backward_twice", counted)
     matrix = GGN(model, nn.CrossEntropyLoss(), inputs, labels, chunk_size=3)
     assert len(whole) == (3 if forward else 6)  # a probe in each chunk, and the whole chunk where forward mode fails
     dense = matrix.dense()
@@ -328,3 +330,22 @@ def test_a_model_that_cuts_its_graph_is_multiplied_as_autograd_sees_it() -> None
     whole = plain @ torch.ones(plain.size, dtype=torch.float64)
     with torch.inference_mode():
         torch.testing.assert_close(plain @ torch.ones(plain.size, dtype=torch.float64), whole)
+
+
+@pytest.mark.parametrize("kind", [GGN, Hessian])
+@pytest.mark.parametrize("convolves", [False, True])
+def test_a_matrix_and_its_graph_go_as_soon_as_nobody_holds_it(kind: type[CurvatureMatrix], convolves: bool) -> None:
+    model = Convolving(torch.tanh) if convolves else MLP(input_shape=(4,), num_classes=3, widths=(5,))
+    inputs, labels = torch.randn(7, 4), torch.arange(7) % 3
+    gc.collect()
+    gc.disable()
+    try:
+        matrix = kind(model, nn.CrossEntropyLoss(), inputs, labels)
+        matrix @ matrix.like
+        gone = weakref.ref(matrix)
+        part = weakref.ref(matrix._parts[0][1].product)
+        del matrix
+        assert gone() is None
+        assert part() is None
+    finally:
+        gc.enable()

@@ -33,8 +33,9 @@ class GGN(CurvatureMatrix):
     """
 
     def _linearised(self, model: nn.Module, loss: Loss, inputs: Any, labels: Tensor) -> Linearised:
+        params = self.params  # closures must not hold the matrix that holds them: it would be freed late
         logits: Tensor = model(inputs)  # [N, K]
-        push = self._forward(model, inputs, logits) or self._backward_twice(logits)
+        push = _forward(model, inputs, dict(zip(self.names, params, strict=True))) or backward_twice(logits, params)
         point = logits.detach().requires_grad_()
         mean = loss(point, labels).mean()
         if not mean.is_meta and not bool(mean.isfinite()):
@@ -45,70 +46,73 @@ class GGN(CurvatureMatrix):
             pushed = push(directions, batched)
             curved = torch.autograd.grad(slope, point, pushed, retain_graph=True, is_grads_batched=batched)
             return torch.autograd.grad(
-                logits, self.params, curved, retain_graph=True, materialize_grads=True, is_grads_batched=batched
+                logits, params, curved, retain_graph=True, materialize_grads=True, is_grads_batched=batched
             )
 
         def gradient() -> Sequence[Tensor]:
-            return torch.autograd.grad(logits, self.params, slope.detach(), retain_graph=True, materialize_grads=True)
+            return torch.autograd.grad(logits, params, slope.detach(), retain_graph=True, materialize_grads=True)
 
         return Linearised(product, gradient)
 
-    def _backward_twice(self, logits: Tensor) -> Push:
-        cotangent = torch.zeros_like(logits, requires_grad=True)
-        pulled = torch.autograd.grad(  # J^T u, kept as a function of u
-            logits, self.params, cotangent, create_graph=True, materialize_grads=True
+
+def backward_twice(logits: Tensor, params: Sequence[Tensor]) -> Push:
+    """J v as the derivative of J^T u in u."""
+    cotangent = torch.zeros_like(logits, requires_grad=True)
+    pulled = torch.autograd.grad(  # J^T u, kept as a function of u
+        logits, params, cotangent, create_graph=True, materialize_grads=True
+    )
+    check_twice_differentiable(logits, pulled)
+    used = [k for k, part in enumerate(pulled) if part.requires_grad]
+
+    def push(directions: Sequence[Tensor], batched: bool) -> Tensor:
+        (pushed,) = torch.autograd.grad(
+            [pulled[k] for k in used],
+            cotangent,
+            [directions[k] for k in used],
+            retain_graph=True,
+            is_grads_batched=batched,
         )
-        check_twice_differentiable(logits, pulled)
-        used = [k for k, part in enumerate(pulled) if part.requires_grad]
+        return pushed
 
-        def push(directions: Sequence[Tensor], batched: bool) -> Tensor:
-            (pushed,) = torch.autograd.grad(
-                [pulled[k] for k in used],
-                cotangent,
-                [directions[k] for k in used],
-                retain_graph=True,
-                is_grads_batched=batched,
-            )
-            return pushed
+    return push
 
-        return push
 
-    def _forward(self, model: nn.Module, inputs: Any, logits: Tensor) -> Push | None:
-        """J v by running the model on dual numbers; None where that is not faster, or not the same.
+def _forward(model: nn.Module, inputs: Any, named: dict[str, Tensor]) -> Push | None:
+    """J v by running the model on dual numbers; None where that is not faster, or not the same.
 
-        It is not the same where the model cuts its graph by `no_grad`, which dual numbers do not heed, or reads a
-        weight that it has not registered: so the two ways are compared on a few samples first.
-        """
-        if not isinstance(inputs, Tensor) or inputs.is_meta:
-            return None
-        if not any(isinstance(module, _ConvNd) for module in model.modules()):
-            return None
+    It is not the same where the model cuts its graph by `no_grad`, which dual numbers do not heed, or reads a
+    weight that it has not registered: so the two ways are compared on a few samples first.
+    """
+    if not isinstance(inputs, Tensor) or inputs.is_meta:
+        return None
+    if not any(isinstance(module, _ConvNd) for module in model.modules()):
+        return None
 
-        def one(samples: Tensor, directions: Sequence[Tensor]) -> Tensor:
-            with looking(model), torch.inference_mode(False), torch.no_grad(), forward_ad.dual_level():
-                weights = {
-                    name: forward_ad.make_dual(p.detach(), direction)  # type: ignore[no-untyped-call]
-                    for name, p, direction in zip(self.names, self.params, directions, strict=True)
-                }
-                found = functional_call(model, weights, (samples,))
-                tangent: Tensor | None = forward_ad.unpack_dual(found).tangent  # type: ignore[no-untyped-call]
-                if tangent is None:
-                    raise RuntimeError("The logits do not depend on the weights.")
-                return tangent.clone()
+    def one(samples: Tensor, directions: Sequence[Tensor]) -> Tensor:
+        with looking(model), torch.inference_mode(False), torch.no_grad(), forward_ad.dual_level():
+            weights = {
+                name: forward_ad.make_dual(p.detach(), direction)  # type: ignore[no-untyped-call]
+                for (name, p), direction in zip(named.items(), directions, strict=True)
+            }
+            found = functional_call(model, weights, (samples,))
+            tangent: Tensor | None = forward_ad.unpack_dual(found).tangent  # type: ignore[no-untyped-call]
+            if tangent is None:
+                raise RuntimeError("The logits do not depend on the weights.")
+            return tangent.clone()
 
-        def push(directions: Sequence[Tensor], batched: bool) -> Tensor:
-            if batched:
-                return torch.stack([one(inputs, row) for row in zip(*directions, strict=True)])
-            return one(inputs, directions)
+    def push(directions: Sequence[Tensor], batched: bool) -> Tensor:
+        if batched:
+            return torch.stack([one(inputs, row) for row in zip(*directions, strict=True)])
+        return one(inputs, directions)
 
-        few = inputs[:PROBED]
-        tried = [torch.arange(p.numel(), device=p.device).to(p).cos().view_as(p) for p in self.params]
-        expected = self._backward_twice(model(few))(tried, False)
-        try:
-            found = one(few, tried)
-        except torch.OutOfMemoryError:
-            raise
-        except RuntimeError:  # an operation has no forward derivative
-            return None
-        error = (found - expected).norm() / expected.norm().clamp(min=torch.finfo(expected.dtype).tiny)
-        return push if float(error) < torch.finfo(expected.dtype).eps ** 0.5 * 10 else None
+    few = inputs[:PROBED]
+    tried = [torch.arange(p.numel(), device=p.device).to(p).cos().view_as(p) for p in named.values()]
+    expected = backward_twice(model(few), list(named.values()))(tried, False)
+    try:
+        found = one(few, tried)
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError:  # an operation has no forward derivative
+        return None
+    error = (found - expected).norm() / expected.norm().clamp(min=torch.finfo(expected.dtype).tiny)
+    return push if float(error) < torch.finfo(expected.dtype).eps ** 0.5 * 10 else None

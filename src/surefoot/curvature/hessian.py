@@ -17,10 +17,11 @@ class Hessian(CurvatureMatrix):
     """
 
     def _linearised(self, model: nn.Module, loss: Loss, inputs: Any, labels: Tensor) -> Linearised:
+        params = self.params  # closures must not hold the matrix that holds them: it would be freed late
         mean = loss(model(inputs), labels).mean()
         if not mean.is_meta and not bool(mean.isfinite()):
             raise FloatingPointError(f"The loss is not finite, first in {first_not_finite(model, inputs)}.")
-        slope = torch.autograd.grad(mean, self.params, create_graph=True, materialize_grads=True)
+        slope = torch.autograd.grad(mean, params, create_graph=True, materialize_grads=True)
         check_twice_differentiable(mean, slope)
         used = [k for k, part in enumerate(slope) if part.requires_grad]
 
@@ -29,7 +30,7 @@ class Hessian(CurvatureMatrix):
                 return [torch.zeros_like(direction) for direction in directions]
             return torch.autograd.grad(
                 [slope[k] for k in used],
-                self.params,
+                params,
                 [directions[k] for k in used],
                 retain_graph=True,
                 materialize_grads=True,
