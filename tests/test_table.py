@@ -31,3 +31,10 @@ def test_csv_spreads_an_estimate_over_three_columns() -> None:
 def test_rows_of_another_length_are_refused() -> None:
     with pytest.raises(ValueError, match="3 cells each, got 1"):
         Table("t", "A title", ("a", "b", "c"), (("x",),))
+
+
+def test_pipes_in_names_do_not_split_columns() -> None:
+    table = Table("t", "t", ("||g||", "b"), (("a|b", 1),))
+    header, _, row = table.markdown().splitlines()[2:5]
+    assert header == r"| \|\|g\|\| | b |"
+    assert row == r"| a\|b | 1 |"

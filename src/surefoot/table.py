@@ -61,7 +61,7 @@ class Table:
     def markdown(self) -> str:
         """The table as GitHub-flavoured Markdown, with its title and notes."""
         lines = [f"**{self.title}**", "", _pipes(self.columns), _pipes("---" for _ in self.columns)]
-        lines += [_pipes(cell.replace("|", "\\|") for cell in row) for row in self.text_rows()]
+        lines += [_pipes(row) for row in self.text_rows()]
         lines += ["", *(f"- {note}" for note in self.notes)]
         return "\n".join(lines).rstrip() + "\n"
 
@@ -86,7 +86,7 @@ class Table:
 
 
 def _pipes(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _text(cell: Cell) -> str:
