@@ -39,6 +39,7 @@ def robust_margins(
 ) -> RobustMargins:
     """Attack every sample, and prove what can be proved from the weights.
 
+    >>> import torch
     >>> model = nn.Linear(2, 2, bias=False)
     >>> _ = model.weight.data.copy_(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
     >>> found = robust_margins(model, torch.tensor([[1.0, 1.0]]), torch.tensor([0]), radius=0.5)
