@@ -184,13 +184,12 @@ def _tail_record(margins: "Tail", number: int) -> dict[str, Any]:
 
 
 def _record(item: "Certificate") -> dict[str, Any]:
-    finite = {
-        key: value if math.isfinite(value) else None for key, value in (("bound", item.bound), ("slack", item.slack))
-    }
+    numbers = (("bound", item.bound), ("measured", item.measured), ("slack", item.slack))
+    finite = {key: value if math.isfinite(value) else None for key, value in numbers}
     return {
         "name": item.name,
         "bound": finite["bound"],
-        "measured": item.measured,
+        "measured": finite["measured"],
         "slack": finite["slack"],
         "verdict": item.verdict,
         "holds": item.holds,
@@ -199,4 +198,4 @@ def _record(item: "Certificate") -> dict[str, Any]:
 
 
 def _shown(value: float) -> str:
-    return "-" if not math.isfinite(value) else f"{value:.4g}"
+    return f"{value:.4g}"

@@ -77,7 +77,8 @@ class BSAM(Copied, Optimizer):
         for one in closures:
             with self.sampled():
                 loss = run(one, self)
-                losses.append(math.nan if loss is None else float(loss))
+                loss = torch.as_tensor(math.nan if loss is None else loss, dtype=torch.float64, device="cpu")
+                losses.append(loss.detach())
             gradients = {p: p.grad.detach().clone() for p in params if p.grad is not None}
             climb = [self._rho[p] * gradients[p] / self._s(p) for p in gradients]
             with displaced(list(gradients), by=climb):
@@ -87,7 +88,7 @@ class BSAM(Copied, Optimizer):
                     if part is not None:
                         sums[p] = sums[p].add_(part) if p in sums else part.detach().clone()
         self._update(uphill, sizes, len(closures))
-        return sum(losses) / len(losses)
+        return torch.stack(losses).mean()
 
     @contextmanager
     def sampled(self) -> Iterator[None]:

@@ -24,7 +24,7 @@ class Weightable(Protocol):
 
 
 class CSAM(SAM):
-    r"""SAM whose loss uphill is multiplied by (1 + p)^-gamma where the true class has probability p > 1/2.
+    r"""SAM with the loss of its second pass times (1 + p)^-gamma where the true class has probability p > 1/2.
 
     The weight is differentiated, as Equation 4 of the paper says; the climb goes by the plain loss. gamma = 0 is SAM,
     bit for bit; up to 2 the step still lowers the loss (Theorem 3), `beyond_two` allows up to 3. Inside the closure

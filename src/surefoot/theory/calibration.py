@@ -48,7 +48,7 @@ def calibration_certificates(predictions: Predictions, *, num_bins: int = 15) ->
         certificate(
             "4.2 (i): ECE <= (K - 1) exp(-gamma)",
             measured=error,
-            bound=rivals * math.exp(min(-smallest, 700)),
+            bound=rivals * (-margin.min()).exp(),
             assumptions=met,
             unmet=unmet,
         ),
