@@ -17,6 +17,7 @@ from surefoot.theory import (
     predicted_margin,
     robust_calibration_certificates,
     tail,
+    worst_of,
 )
 
 
@@ -153,6 +154,14 @@ def test_the_predicted_margin_ignores_labels() -> None:
     predictions = Predictions(torch.tensor([[3.0, 1.0, 0.0]]), torch.tensor([2]))
     assert predicted_margin(predictions).tolist() == [2.0]
     assert predictions.margin.tolist() == [-3.0]
+
+
+def test_a_tiny_sample_does_not_hide_one_that_fails() -> None:
+    measured, bound = torch.tensor([2e-20, 1.01]).double().log(), torch.tensor([1e-20, 1.0]).double().log()
+    found = worst_of("x", log_measured=measured, log_bound=bound)
+    assert found.verdict == "fails"
+    assert found.measured == pytest.approx(1.01)
+    assert worst_of("x", log_measured=measured[:1], log_bound=bound[:1]).holds
 
 
 def test_verdicts() -> None:

@@ -61,7 +61,8 @@ class Sharpness:
             from surefoot.runs.finished import training_at
 
             training, spec = training_at(self.run)
-            lr = spec.optimizer.options.get("lr")
+            plain = spec.optimizer.name in ("gd", "sgd") and not spec.optimizer.options.get("momentum")
+            lr = spec.optimizer.options.get("lr") if plain else None  # elsewhere 2 / lr is no limit
 
             data = training.splits[self.split]
             inputs, labels = data.inputs, data.labels

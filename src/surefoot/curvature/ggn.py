@@ -29,7 +29,7 @@ class GGN(CurvatureMatrix):
     cross-entropy, (2/K) I for MSE), taken by autograd and so right for any twice differentiable loss of logits.
     J v comes first, then H on the logits alone, then J^T by the stored graph. J v is the derivative of a stored J^T u
     in u; construction and product then cost about one gradient each. Of a convolution that derivative is slow, so a
-    model with some is run again in forward mode instead: nearly half the price, about 1.7 gradients.
+    model with some is run again in forward mode instead: dearer than a gradient, cheaper than that.
     """
 
     def _linearised(self, model: nn.Module, loss: Loss, inputs: Any, labels: Tensor) -> Linearised:

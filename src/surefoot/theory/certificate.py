@@ -61,9 +61,10 @@ def worst_of(
     assumptions: Sequence[str] = (),
     unmet: Sequence[str] = (),
 ) -> Certificate:
-    """The same for each of N samples, by logarithms [N]: the sample that comes nearest to failing speaks for all."""
-    excess = log_measured - log_bound
-    worst = int(torch.where(excess.isnan(), -torch.inf, excess).argmax())
+    """The same for each of N samples, by logarithms [N]: one that fails speaks for all, else the nearest to failing."""
+    excess = (log_measured - log_bound).nan_to_num(nan=-torch.inf)
+    fails = (excess > math.log1p(_RELATIVE)) & (log_measured.exp() - log_bound.exp() > _ABSOLUTE)
+    worst = int(torch.where(fails, excess, -torch.inf).argmax() if bool(fails.any()) else excess.argmax())
     return certificate(
         name, measured=log_measured[worst].exp(), bound=log_bound[worst].exp(), assumptions=assumptions, unmet=unmet
     )

@@ -3,11 +3,11 @@
 import math
 from typing import Any
 
-from surefoot.curvature import SharpnessTracker
 from surefoot.losses import CrossEntropy, Lifted
 from surefoot.theory import calibration_certificates, curvature_certificates, jacobian_norms, tail
 from surefoot.training.observers.observer import keyed
-from surefoot.training.snapshot import Diverged, Snapshot
+from surefoot.training.observers.trackers import Trackers
+from surefoot.training.snapshot import Snapshot
 
 BOUNDS = {
     "bound_ece": "4.1 (i): ECE <= (K - 1) Q",
@@ -40,9 +40,7 @@ class Certificates:
     )
 
     def __init__(self, *, tolerance: float = 0.02, budget: float = 20.0, seed: int = 0) -> None:
-        self._options: dict[str, Any] = {"tolerance": tolerance, "stop": "residual", "budget": budget, "seed": seed}
-        SharpnessTracker(**self._options)  # refuses what is out of range before anything has run
-        self._trackers: dict[str, SharpnessTracker] = {}
+        self._trackers = Trackers(tolerance=tolerance, stop="residual", budget=budget, seed=seed)
 
     def __call__(self, snapshot: Snapshot) -> dict[str, float]:
         objective = snapshot.objective
@@ -51,11 +49,7 @@ class Certificates:
         row: dict[str, float] = {}
         for name, split in snapshot.splits.items():
             predictions = snapshot.predictions(name)
-            tracker = self._trackers.setdefault(name, SharpnessTracker(**self._options))
-            try:
-                found = tracker.measure(snapshot.model, objective.loss, split.inputs, split.labels)
-            except FloatingPointError as error:
-                raise Diverged(f"curvature of the {name} set at step {snapshot.step}: {error}") from None
+            found = self._trackers.measure(snapshot, name, objective.loss)
             norms = jacobian_norms(snapshot.model, split.inputs)
             calibration = calibration_certificates(predictions)
             every = [*calibration, *curvature_certificates(predictions, norms, found.value)]
@@ -76,10 +70,8 @@ class Certificates:
 
     def state_dict(self) -> dict[str, Any]:
         """The trackers' states."""
-        return {name: tracker.state_dict() for name, tracker in self._trackers.items()}
+        return self._trackers.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a saved state."""
-        self._trackers = {name: SharpnessTracker(**self._options) for name in state}
-        for name, tracker in self._trackers.items():
-            tracker.load_state_dict(state[name])
+        self._trackers.load_state_dict(state)

@@ -2,10 +2,11 @@
 
 from typing import Any, Literal
 
-from surefoot.curvature import GGN, CurvatureMatrix, Hessian, SharpnessTracker
+from surefoot.curvature import GGN, CurvatureMatrix, Hessian
 from surefoot.losses import Lifted
 from surefoot.training.observers.observer import keyed
-from surefoot.training.snapshot import Diverged, Snapshot
+from surefoot.training.observers.trackers import Trackers
+from surefoot.training.snapshot import Snapshot
 
 
 class Curvature:
@@ -31,23 +32,18 @@ class Curvature:
         budget: float = 20.0,
         seed: int = 0,
     ) -> None:
-        self._options: dict[str, Any] = {"tolerance": tolerance, "delta": delta, "stop": stop, "budget": budget}
-        self._options |= {"seed": seed, "matrix": self.matrix}
-        SharpnessTracker(**self._options)  # refuses what is out of range before anything has run
-        self._trackers: dict[str, SharpnessTracker] = {}
+        self._trackers = Trackers(
+            matrix=self.matrix, tolerance=tolerance, delta=delta, stop=stop, budget=budget, seed=seed
+        )
 
     def __call__(self, snapshot: Snapshot) -> dict[str, float]:
         if not isinstance(snapshot.objective, Lifted):
             raise ValueError("The curvature observer needs an objective that is a loss of logits and labels.")
         row: dict[str, float] = {}
-        for name, split in snapshot.splits.items():
+        for name in snapshot.splits:
             if self.splits is not None and name not in self.splits:
                 continue
-            tracker = self._trackers.setdefault(name, SharpnessTracker(**self._options))
-            try:
-                found = tracker.measure(snapshot.model, snapshot.objective.loss, split.inputs, split.labels)
-            except FloatingPointError as error:
-                raise Diverged(f"curvature of the {name} set at step {snapshot.step}: {error}") from None
+            found = self._trackers.measure(snapshot, name, snapshot.objective.loss)
             pair = found.pairs[0]
             values = (found.value, found.bound, pair.delta, pair.residual, found.gradients, found.certified)
             row |= keyed(name, self.quantities, values)
@@ -55,13 +51,11 @@ class Curvature:
 
     def state_dict(self) -> dict[str, Any]:
         """The trackers' states."""
-        return {name: tracker.state_dict() for name, tracker in self._trackers.items()}
+        return self._trackers.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a saved state."""
-        self._trackers = {name: SharpnessTracker(**self._options) for name in state}
-        for name, tracker in self._trackers.items():
-            tracker.load_state_dict(state[name])
+        self._trackers.load_state_dict(state)
 
 
 class HessianCurvature(Curvature):
