@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
 
 
 @contextmanager
@@ -16,3 +18,21 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     finally:
         for module, training in before:
             module.training = training
+
+
+def refuse_training(model: nn.Module) -> None:
+    """Raise ValueError where what the model says of a sample is random, or depends on the samples beside it."""
+    for name, module in model.named_modules():
+        kind = type(module).__name__
+        if isinstance(module, _BatchNorm) and (module.training or module.running_mean is None):
+            way = "call `model.eval()`" if module.training else "let it track running statistics"
+            raise ValueError(
+                f"`model` must treat every sample alone: layer {name!r}, a {kind}, takes mean and variance from the "
+                f"batch, so no sample has a margin or a Jacobian of its own; {way}."
+            )
+        drops = module.p if isinstance(module, _DropoutNd) else getattr(module, "dropout", 0.0)
+        if module.training and isinstance(drops, float) and drops > 0:
+            raise ValueError(
+                f"`model` must be in eval mode: layer {name!r}, a {kind}, drops units at random, and a certificate of "
+                "one draw would say nothing of the next; call `model.eval()`."
+            )

@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -5,10 +7,21 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from references.dense import dense_ggn
+from surefoot.curvature import GGN, eigenpairs
 from surefoot.losses import CrossEntropy
 from surefoot.models import CNN, MLP
 from surefoot.predictions import Predictions
-from surefoot.theory import curvature_certificates, jacobian_norms, logit_curvature
+from surefoot.theory import (
+    SampleCurvature,
+    Shift,
+    certified_on_shift,
+    curvature_certificates,
+    input_gradient_margins,
+    logit_curvature,
+    robust_margins,
+    sam_certificates,
+    sample_curvature,
+)
 
 
 def dense_norms(model: nn.Module, inputs: Tensor) -> Tensor:
@@ -29,6 +42,12 @@ def dense_norms(model: nn.Module, inputs: Tensor) -> Tensor:
         ]
         norms.append(torch.linalg.svdvals(torch.stack(rows))[0])
     return torch.stack(norms)
+
+
+def dense_sharpness(model: nn.Module, inputs: Tensor) -> Tensor:
+    labels = torch.zeros(1, dtype=torch.long)
+    matrices = [dense_ggn(model, CrossEntropy(), sample[None], labels) for sample in inputs]
+    return torch.stack([torch.linalg.eigvalsh(matrix)[-1] for matrix in matrices])
 
 
 class Shared(nn.Module):
@@ -76,19 +95,78 @@ def test_norms_are_those_of_dense_jacobians(name: str) -> None:
     model = MODELS[name]().double()
     inputs = torch.randn(7, 4, dtype=torch.float64)
     for chunk_size in (None, 3):
-        torch.testing.assert_close(jacobian_norms(model, inputs, chunk_size=chunk_size), dense_norms(model, inputs))
+        found = sample_curvature(model, inputs, chunk_size=chunk_size)
+        torch.testing.assert_close(found.norms, dense_norms(model, inputs))
+        torch.testing.assert_close(found.sharpness, dense_sharpness(model, inputs))
 
 
-def test_batch_norm_is_looked_at_in_eval_mode() -> None:
+@pytest.mark.parametrize("name", MODELS)
+def test_a_rank_sees_less_and_all_of_them_everything(name: str) -> None:
+    torch.manual_seed(0)
+    model = MODELS[name]().double()
+    inputs = torch.randn(7, 4, dtype=torch.float64)
+    exact = sample_curvature(model, inputs)
+    parts = [sample_curvature(model, inputs, rank=rank) for rank in (1, 2, 3)]
+    for less, more in itertools.pairwise([*parts, exact]):
+        assert bool((less.norms <= more.norms * (1 + 1e-12)).all())
+        assert bool((less.sharpness <= more.sharpness * (1 + 1e-12)).all())
+    torch.testing.assert_close(parts[2].norms, exact.norms)
+    torch.testing.assert_close(parts[1].sharpness, exact.sharpness)  # diag p - p p^T has rank 2 for 3 classes
+
+
+def test_rank_one_by_hand() -> None:
+    torch.manual_seed(0)
+    model = MLP(input_shape=(4,), num_classes=3, widths=(6,)).double()
+    inputs = torch.randn(5, 4, dtype=torch.float64)
+    for sample, found in zip(inputs, sample_curvature(model, inputs, rank=1).sharpness, strict=True):
+        logits = model(sample[None])[0]
+        p = logits.detach().softmax(dim=0)
+        value, direction = (part[..., -1] for part in torch.linalg.eigh(torch.diag(p) - torch.outer(p, p)))
+        grads = torch.autograd.grad(logits @ direction, list(model.parameters()))
+        assert float(found) == pytest.approx(float(value * sum(g.square().sum() for g in grads)))
+
+
+def test_batch_norm_in_eval_mode_is_left_as_found() -> None:
     torch.manual_seed(0)
     model = CNN(input_shape=(1, 8, 8), num_classes=3, widths=(2, 3)).double()
     inputs = torch.randn(5, 1, 8, 8, dtype=torch.float64)
     model(inputs)
+    model.eval()
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    found = jacobian_norms(model, inputs)
-    assert model.training
+    found = sample_curvature(model, inputs).norms
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-    torch.testing.assert_close(found, dense_norms(model.eval(), inputs))
+    torch.testing.assert_close(found, dense_norms(model, inputs))
+
+
+@pytest.mark.parametrize(
+    ("layer", "said"),
+    [
+        (nn.BatchNorm1d(4), "takes mean and variance from the batch"),
+        (nn.BatchNorm1d(4, track_running_stats=False).eval(), "let it track running statistics"),
+        (nn.Dropout(0.1), "drops units at random"),
+    ],
+)
+def test_what_is_not_a_function_of_one_sample_is_refused(layer: nn.Module, said: str) -> None:
+    model = nn.Sequential(nn.Linear(4, 4), layer, nn.Linear(4, 3))
+    inputs, labels = torch.randn(5, 4), torch.tensor([0, 1, 2, 0, 1])
+    asked = (
+        lambda: sample_curvature(model, inputs),
+        lambda: robust_margins(model, inputs, labels, radius=0.1),
+        lambda: sam_certificates(model, inputs, labels, rho=0.1),
+        lambda: certified_on_shift(model, inputs, labels, Shift(True, 0.0, "l2"), radius=0.1, test_ece=0.1),
+        lambda: input_gradient_margins(model, inputs, labels, radius=0.1, norm="l2"),
+    )
+    for ask in asked:
+        with pytest.raises(ValueError, match=said):
+            ask()
+    if layer.training:
+        model.eval()
+        assert len(sample_curvature(model, inputs).norms) == 5
+
+
+def test_dropout_of_nothing_is_fine() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.0), nn.Linear(4, 3))
+    assert len(sample_curvature(model, torch.randn(5, 4)).norms) == 5
 
 
 @given(
@@ -109,14 +187,18 @@ def test_no_inequality_ever_fails(seed: int, scale: float, right: bool, k: int) 
     labels = logits.argmax(dim=1) if right else torch.randint(k, (6,))
     predictions = Predictions(logits, labels)
     value = float(torch.linalg.eigvalsh(dense_ggn(model, CrossEntropy(), inputs, labels))[-1])
-    found = curvature_certificates(predictions, jacobian_norms(model, inputs), value, attacked=predictions.margin - 0.3)
+    found = curvature_certificates(
+        predictions, sample_curvature(model, inputs), value, attacked=predictions.margin - 0.3
+    )
     for item in found:
         assert item.verdict != "fails", item
     bounds = {item.name: item.bound for item in found}
     paper = bounds["4.1 (ii): sharpness <= 2 C_J^2 (K - 1) Q"]
     ours = bounds["ours: sharpness <= 2 mean ||J_i||^2 (1 - max p_i)"]
-    tightest = bounds["ours: sharpness <= mean ||J_i||^2 largest eigenvalue of diag p_i - p_i p_i^T"]
-    assert tightest <= ours * (1 + 1e-9) + 1e-15
+    tighter = bounds["ours: sharpness <= mean ||J_i||^2 largest eigenvalue of diag p_i - p_i p_i^T"]
+    tightest = bounds["ours: sharpness <= mean sharpness of one sample"]
+    assert tightest <= tighter * (1 + 1e-9) + 1e-15
+    assert tighter <= ours * (1 + 1e-9) + 1e-15
     assert ours <= paper * (1 + 1e-9) + 1e-15
 
 
@@ -126,15 +208,33 @@ def test_a_jacobian_bound_that_is_too_small_shows() -> None:
     inputs, labels = torch.randn(5, 3, dtype=torch.float64), torch.tensor([0, 1, 0, 1, 0])
     predictions = Predictions(model(inputs).detach(), labels)
     value = float(torch.linalg.eigvalsh(dense_ggn(model, CrossEntropy(), inputs, labels))[-1])
-    found = curvature_certificates(predictions, jacobian_norms(model, inputs) / 100, value)
-    assert any(item.verdict == "fails" for item in found)
+    samples = sample_curvature(model, inputs)
+    smaller = SampleCurvature(samples.norms / 100, samples.sharpness / 10_000)
+    verdicts = {item.name: item.verdict for item in curvature_certificates(predictions, smaller, value)}
+    fail = {name for name, verdict in verdicts.items() if "sharpness <=" in name and verdict == "fails"}
+    assert fail == {name for name in verdicts if "sharpness <=" in name and "4.2" not in name}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_one_sample_alone_meets_its_bound_exactly(dtype: torch.dtype) -> None:
+    for seed in range(20):
+        torch.manual_seed(seed)
+        model = MLP(input_shape=(3,), num_classes=4, widths=(5,)).to(dtype)
+        inputs, labels = torch.randn(1, 3, dtype=dtype), torch.tensor([seed % 4])
+        predictions = Predictions(model(inputs).detach(), labels)
+        matrix = GGN(model, CrossEntropy(), inputs, labels)
+        (pair,) = eigenpairs(matrix.__matmul__, matrix.like, tolerance=1e-4)
+        found = curvature_certificates(predictions, sample_curvature(model, inputs), pair)[-1]
+        assert found.name == "ours: sharpness <= mean sharpness of one sample"
+        assert found.verdict == "holds"
+        assert found.slack == pytest.approx(1, rel=1e-4)
 
 
 def test_logit_curvature_is_the_dense_eigenvalue_and_keeps_its_digits() -> None:
     logits = torch.tensor([[0.3, -1.0, 2.0], [40.0, 0.0, 0.0]], dtype=torch.float64)
     p = logits[0].softmax(dim=0)
     dense = float(torch.linalg.eigvalsh(torch.diag(p) - torch.outer(p, p))[-1])
-    found = logit_curvature(Predictions(logits, torch.tensor([0, 0])))
+    found = logit_curvature(logits)
     assert float(found[0]) == pytest.approx(dense)
     q = float(torch.tensor(-40.0, dtype=torch.float64).exp())
     assert float(found[1]) == pytest.approx(3 * q, rel=1e-6)  # [2q, -q, -q; -q, q, 0; -q, 0, q] for small q
@@ -142,5 +242,9 @@ def test_logit_curvature_is_the_dense_eigenvalue_and_keeps_its_digits() -> None:
 
 def test_shapes_are_checked() -> None:
     predictions = Predictions(torch.zeros(3, 2), torch.tensor([0, 1, 0]))
-    with pytest.raises(ValueError, match=r"`norms` must have shape \[3\], got \[2\]"):
-        curvature_certificates(predictions, torch.ones(2), 1.0)
+    with pytest.raises(ValueError, match="must be of the 3 samples predicted, got 2"):
+        curvature_certificates(predictions, SampleCurvature(torch.ones(2), torch.ones(2)), 1.0)
+    with pytest.raises(ValueError, match="at least 1 sample"):
+        sample_curvature(nn.Linear(3, 2), torch.zeros(0, 3))
+    with pytest.raises(ValueError, match="`rank` must be between 1 and the number of classes, 2, got 3"):
+        sample_curvature(nn.Linear(3, 2), torch.zeros(1, 3), rank=3)

@@ -325,8 +325,8 @@ class Failing(nn.Module):
 
 @pytest.mark.parametrize("at", [1, 4, 5, 6, 8, 10, 100])
 def test_leaves_the_model_as_found(at: int) -> None:
-    model = nn.Sequential(*net(0), nn.BatchNorm1d(3).double(), nn.Dropout(), Failing(at)).train()
-    model[0].eval()
+    model = nn.Sequential(*net(0), nn.BatchNorm1d(3).double(), nn.Dropout(), Failing(at)).eval()
+    model[0].train()
     inputs, labels = batch(0)
     for p in model.parameters():
         p.grad = torch.ones_like(p)

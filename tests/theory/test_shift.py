@@ -162,7 +162,7 @@ def test_says_which_assumption_is_not_met() -> None:
     assert far.holds is None
     different = judged(Shift(False, math.inf, "l2"))
     assert different.assumptions == ("the labels' shares of test and training set differ",)
-    unproved = nn.Sequential(model, nn.Dropout(0.5))
+    unproved = nn.Sequential(model, nn.Dropout(0.5).eval())
     attacked = judged(Shift(True, 0.1, "l2"), unproved)
     assert attacked.verdict == "assumption not met"
     assert len(attacked.assumptions) == 1

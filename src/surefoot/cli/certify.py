@@ -1,6 +1,7 @@
 """`surefoot certify`: what the margins prove."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,6 +13,9 @@ from surefoot.cli.terminal import print_json, print_table, say, working
 from surefoot.table import Table
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from surefoot.predictions import Predictions
     from surefoot.theory import Certificate, Tail
 
 
@@ -68,12 +72,13 @@ class Certify:
         print_table(
             Table(
                 "certificates",
-                f"{self.path}: " + ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in about.items()),
+                f"{self.path}: " + ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in about.items() if _is_short(v)),
                 ("statement", "measured", "bound", "slack", "verdict"),
                 tuple((c.name, _shown(c.measured), _shown(c.bound), _shown(c.slack), c.verdict) for c in certificates),
                 notes=(
                     f"Regime: {regime}; smallest margin {margins.smallest:.3g}, log Q {margins.log_moment:.4g}.",
                     f"Share of Q that comes from the worst samples: {shares}. The worst, by index: {worst or '-'}.",
+                    *_robust_notes(about),
                     "Slack: bound over measured, 1 is tight. " + _unmet(certificates),
                 ),
             )
@@ -91,7 +96,8 @@ class Certify:
         predictions = read_predictions(self.path, logits=self.logits, probabilities=self.probs, labels=self.labels)
         progress("the calibration error")
         certificates = calibration_certificates(predictions, num_bins=self.bins)
-        about = {"num_samples": predictions.num_samples, "num_classes": predictions.num_classes}
+        about: dict[str, Any] = {"num_samples": predictions.num_samples, "num_classes": predictions.num_classes}
+        about["deciles"] = _deciles(predictions, None)
         return certificates, tail(predictions.margin), about
 
     def _run(self, progress: Any) -> "tuple[list[Certificate], Tail, dict[str, Any]]":
@@ -105,10 +111,10 @@ class Certify:
             certified_on_shift,
             curvature_certificates,
             exact_ece,
-            jacobian_norms,
             robust_calibration_certificates,
             robust_margins,
             sam_certificates,
+            sample_curvature,
             smallest_shift,
             tail,
         )
@@ -119,6 +125,7 @@ class Certify:
         if any((self.logits, self.probs, self.labels)):
             raise ValueError("`--logits`, `--probs` and `--labels` name arrays of a file; a run has none.")
         training, _spec = training_at(self.path)
+        training.model.eval()  # as it will be used: dropout off, batch norm by its running statistics
         objective = training.objective
         if not isinstance(objective, Lifted) or not isinstance(objective.loss, CrossEntropy):
             raise ValueError("The certificates are about cross-entropy, and this run has another loss.")
@@ -127,7 +134,7 @@ class Certify:
         progress("the calibration error")
         certificates = calibration_certificates(predictions, num_bins=self.bins)
         progress("the Jacobians")
-        norms = jacobian_norms(training.model, data.inputs)
+        samples = sample_curvature(training.model, data.inputs)
         progress("the sharpness")
         matrix = GGN(training.model, objective.loss, data.inputs, data.labels)
         (pair,) = eigenpairs(matrix.__matmul__, matrix.like, tolerance=0.01, max_matvecs=200)
@@ -139,7 +146,7 @@ class Certify:
             certificates += robust_calibration_certificates(
                 predictions, attacked, radius=self.radius, lipschitz=robust.lipschitz, num_bins=self.bins
             )
-        certificates += curvature_certificates(predictions, norms, pair, attacked=attacked, num_bins=self.bins)
+        certificates += curvature_certificates(predictions, samples, pair, attacked=attacked, num_bins=self.bins)
         if robust is not None and self.split == "train":
             progress("the test set's distance")
             test = training.splits["test"]
@@ -161,11 +168,32 @@ class Certify:
             "split": self.split,
             "num_samples": predictions.num_samples,
             "num_classes": predictions.num_classes,
-            "c_j": round(float(norms.max()), 6),
+            "c_j": round(float(samples.norms.max()), 6),
         }
         if robust is not None:
             about["robust"] = "proved" if robust.floor is not None else f"attack only: not a proof ({robust.why_not})"
+            about["log_moments"] = robust.log_moments
+        about["deciles"] = _deciles(predictions, attacked)
         return certificates, tail(predictions.margin), about
+
+
+def _is_short(value: Any) -> bool:
+    return not isinstance(value, dict | list)
+
+
+def _deciles(predictions: "Predictions", attacked: "Tensor | None") -> list[dict[str, float]]:
+    from surefoot.theory import ece_by_decile
+
+    found = ece_by_decile(predictions, predictions.margin if attacked is None else attacked)
+    return [{"mean_margin": margin, "gap": gap} for margin, gap in found]
+
+
+def _robust_notes(about: dict[str, Any]) -> Iterator[str]:
+    moments = about.get("log_moments")
+    if moments is not None:
+        yield "Robust margins: " + ", ".join(f"log {name} {value:.4g}" for name, value in moments.items()) + "."
+    gaps = ", ".join(f"{part['gap']:.3f}" for part in about["deciles"])
+    yield f"|confidence - accuracy| by tenth of the {'' if moments is None else 'robust '}margin, lowest first: {gaps}."
 
 
 def _unmet(certificates: "list[Certificate]") -> str:

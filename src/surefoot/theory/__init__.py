@@ -4,10 +4,12 @@ from surefoot.theory.ascent import Ascent, ascent
 from surefoot.theory.calibration import calibration_certificates, robust_calibration_certificates
 from surefoot.theory.certificate import Certificate, Verdict, certificate, worst_of
 from surefoot.theory.chain import NoSoundBound
-from surefoot.theory.curvature import curvature_certificates, logit_curvature
-from surefoot.theory.jacobian import jacobian_norms
+from surefoot.theory.curvature import curvature_certificates
+from surefoot.theory.jacobian import SampleCurvature, sample_curvature
 from surefoot.theory.kinks import kinks
 from surefoot.theory.lipschitz import margin_lipschitz, robust_margin_floor
+from surefoot.theory.logit_curvature import logit_curvature
+from surefoot.theory.proxies import MiniBatch, input_gradient_margins, low_rank_sharpness, mini_batch
 from surefoot.theory.robust import RobustMargins, robust_margins
 from surefoot.theory.sam import SamTheory, sam_certificates
 from surefoot.theory.shift import Shift, certified_on_shift, smallest_shift
@@ -16,9 +18,11 @@ from surefoot.theory.tail import Tail, ece_by_decile, exact_ece, log_missing, pr
 __all__ = [
     "Ascent",
     "Certificate",
+    "MiniBatch",
     "NoSoundBound",
     "RobustMargins",
     "SamTheory",
+    "SampleCurvature",
     "Shift",
     "Tail",
     "Verdict",
@@ -29,16 +33,19 @@ __all__ = [
     "curvature_certificates",
     "ece_by_decile",
     "exact_ece",
-    "jacobian_norms",
+    "input_gradient_margins",
     "kinks",
     "log_missing",
     "logit_curvature",
+    "low_rank_sharpness",
     "margin_lipschitz",
+    "mini_batch",
     "predicted_margin",
     "robust_calibration_certificates",
     "robust_margin_floor",
     "robust_margins",
     "sam_certificates",
+    "sample_curvature",
     "smallest_shift",
     "tail",
     "worst_of",

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from surefoot.curvature import Hessian, eigenpairs, random_source
 from surefoot.curvature.eigen import check_accuracy
 from surefoot.curvature.matrix import looking
+from surefoot.mode import refuse_training
 from surefoot.params import displaced, flat, unflat
 from surefoot.predictions import Predictions
 from surefoot.theory.kinks import kinks
@@ -90,9 +91,9 @@ def ascent(
 ) -> Ascent:
     """Climb as SAM does from one batch, and look at `num_points` evenly spaced points of the way.
 
-    The model is looked at in eval mode, in one process, and left as found: weights to the bit, gradients, buffers,
-    mode, generators. `tolerance` and `max_products` are those of `eigenpairs` at each point; `delta` is shared out
-    evenly among the points. Costs a Hessian and up to `max_products` + 1 products per point.
+    Batch norm and dropout must be in eval mode. One process only; the model is left as found: weights to the bit,
+    gradients, buffers, mode, generators. `tolerance` and `max_products` are those of `eigenpairs` at each point;
+    `delta` is shared out evenly among the points. Costs a Hessian and up to `max_products` + 1 products per point.
     """
     if not 0 < rho < math.inf:
         raise ValueError(f"`rho` must be positive and finite, got {rho}.")
@@ -105,6 +106,7 @@ def ascent(
             f"`labels` must hold one label per input and at least one, got {len(labels)} for {len(inputs)} inputs."
         )
     check_accuracy(tolerance, delta, "bound")
+    refuse_training(model)
     with looking(model):
         before = _predictions(model, inputs, labels)
         params, gradient = _gradient(model, inputs, labels)

@@ -9,48 +9,38 @@ from surefoot.curvature import Eigenpair
 from surefoot.predictions import Predictions
 from surefoot.theory.calibration import INTERPOLATING
 from surefoot.theory.certificate import Certificate, certificate, worst_of
+from surefoot.theory.jacobian import SampleCurvature
+from surefoot.theory.logit_curvature import logit_curvature
 from surefoot.theory.tail import exact_ece, log_mean_exp, log_missing, predicted_margin
-
-
-def logit_curvature(predictions: Predictions) -> Tensor:
-    """The largest eigenvalue of diag p - p p^T of every sample, [N]."""
-    p = predictions.exact.softmax(dim=1)
-    top = predictions.predicted[:, None]
-    rest = (1 - p).scatter(1, top, log_missing(predictions, predictions.predicted).exp()[:, None])  # 1 - p, exactly
-    size = max(1, 2**22 // p.shape[1] ** 2)
-    parts = []
-    for q, r in zip(torch.split(p, size), torch.split(rest, size), strict=True):
-        matrix = -q[:, :, None] * q[:, None, :]
-        matrix.diagonal(dim1=1, dim2=2).copy_(q * r)
-        parts.append(torch.linalg.eigvalsh(matrix)[:, -1])
-    return torch.cat(parts).clamp(min=0)
 
 
 def curvature_certificates(
     predictions: Predictions,
-    norms: Tensor,
+    samples: SampleCurvature,
     sharpness: Eigenpair | float,
     *,
     attacked: Tensor | None = None,
     num_bins: int = 15,
 ) -> list[Certificate]:
-    """Lemma B.4, Theorems 4.1 (ii) and 4.2 (ii), Remark B.6, and two tighter bounds of ours.
+    """Lemma B.4, Theorems 4.1 (ii) and 4.2 (ii), Remark B.6, and three tighter bounds of ours.
 
-    `norms` [N] are those of `jacobian_norms` on the same samples, `sharpness` the Gauss-Newton matrix's largest
+    `samples` is what `sample_curvature` says of the same samples, `sharpness` the Gauss-Newton matrix's largest
     eigenvalue there; of an `Eigenpair` its value, which is never too large. `attacked` [N] as for
     `robust_calibration_certificates`.
     """
     value = sharpness if isinstance(sharpness, int | float) else sharpness.value
-    if norms.shape != predictions.labels.shape:
-        raise ValueError(f"`norms` must have shape [{predictions.num_samples}], got {list(norms.shape)}.")
+    if samples.norms.shape != predictions.labels.shape:
+        raise ValueError(
+            f"`samples` must be of the {predictions.num_samples} samples predicted, got {len(samples.norms)}."
+        )
     num_classes = predictions.num_classes
     rivals = num_classes - 1
-    squares = norms.double().square()
+    squares = samples.norms.double().square()
     largest = float(squares.max())
     margin = predictions.margin
     moment = float(log_mean_exp(-margin).exp())
     top = log_missing(predictions, predictions.predicted)  # log (1 - max p)
-    curved = logit_curvature(predictions)
+    curved = logit_curvature(predictions.logits)
     smallest = float(margin.min())
     unmet = () if smallest > 0 else (f"not {INTERPOLATING}: the smallest margin is {smallest:.3g}",)
     free = float(log_mean_exp(-predicted_margin(predictions)).exp())
@@ -80,6 +70,11 @@ def curvature_certificates(
             measured=value,
             bound=float((squares * curved).mean()),
         ),
+        certificate(
+            "ours: sharpness <= mean sharpness of one sample",
+            measured=value,
+            bound=float(samples.sharpness.double().mean()) * (1 + _rounding(predictions)),
+        ),
     ]
     if attacked is not None:
         robust = float(log_mean_exp(-attacked.double()).exp())
@@ -89,3 +84,8 @@ def curvature_certificates(
             )
         )
     return found
+
+
+def _rounding(predictions: Predictions) -> float:
+    """What the model's own precision may add to a sharpness; with one sample the bound is the sharpness itself."""
+    return 64 * torch.finfo(predictions.logits.dtype).eps

@@ -1,5 +1,6 @@
-"""How far the weights can move a sample's logits: the largest singular value of its Jacobian."""
+"""Curvature sample by sample: how far the weights can move a sample's logits, and how much its loss minds."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -8,26 +9,67 @@ from torch.func import functional_call, jacrev, vmap
 from torch.nn import functional as F
 
 from surefoot.curvature.matrix import looking
+from surefoot.mode import refuse_training
+from surefoot.theory.logit_curvature import logit_hessians
 
 _NUMBERS = 2**26  # of Jacobian entries held at once
 
 
-def jacobian_norms(model: nn.Module, inputs: Tensor, *, chunk_size: int | None = None) -> Tensor:
-    """||J_i|| of every sample [N], J_i = d logits_i / d weights: the root of the largest eigenvalue of J_i J_i^T.
+@dataclass(frozen=True, eq=False)
+class SampleCurvature:
+    """Of every sample, J_i = d logits_i / d weights and H_i = diag p_i - p_i p_i^T."""
 
-    Where all weights belong to linear layers and convolutions that each run once, J_i J_i^T [K, K] comes from the
-    layers' inputs and the slopes at their outputs: K backward passes without weights. Otherwise J_i is written out,
-    some samples at a time.
+    norms: Tensor  # [N], ||J_i||, the largest singular value
+    sharpness: Tensor  # [N], the largest eigenvalue of J_i^T H_i J_i
+
+
+def sample_curvature(
+    model: nn.Module, inputs: Tensor, *, rank: int | None = None, chunk_size: int | None = None
+) -> SampleCurvature:
+    """The norms of the Jacobians and the Gauss-Newton sharpness of every sample alone, exactly.
+
+    From the matrices J_i J_i^T [K, K]: where all weights belong to linear layers and convolutions that each run once,
+    they come from the layers' inputs and the slopes at their outputs, for K backward passes without weights; otherwise
+    J_i is written out, some samples at a time. With a `rank`, J_i is looked at only along that many leading
+    eigenvectors of H_i: `rank` backward passes, and both numbers come out too small, never too large.
+
+    >>> model = nn.Linear(2, 2, bias=False)
+    >>> _ = model.weight.data.zero_()
+    >>> found = sample_curvature(model, torch.tensor([[3.0, 4.0]]))
+    >>> round(found.norms.item(), 6), round(found.sharpness.item(), 6)  # p = 1/2: H has the eigenvalue 1/2
+    (5.0, 12.5)
     """
+    refuse_training(model)
+    if not len(inputs):
+        raise ValueError("`inputs` must hold at least 1 sample, got 0.")
     with looking(model):
-        size = chunk_size or len(inputs)
-        parts = [_grams(model, chunk) for chunk in torch.split(inputs, size)]
-    largest: Tensor = torch.linalg.eigvalsh(torch.cat(parts).double())[:, -1]
-    return largest.clamp(min=0).sqrt()
+        with torch.no_grad():
+            num_classes = model(inputs[:1]).shape[1]
+        if rank is not None and not 1 <= rank <= num_classes:
+            raise ValueError(f"`rank` must be between 1 and the number of classes, {num_classes}, got {rank}.")
+        size = chunk_size or max(1, _NUMBERS // num_classes**2)
+        parts = [_curvature(model, chunk, rank) for chunk in torch.split(inputs, size)]
+    return SampleCurvature(torch.cat([p.norms for p in parts]), torch.cat([p.sharpness for p in parts]))
 
 
-def _grams(model: nn.Module, inputs: Tensor) -> Tensor:
-    """J_i J_i^T of every sample, [N, K, K]."""
+def _curvature(model: nn.Module, inputs: Tensor, rank: int | None) -> SampleCurvature:
+    with torch.no_grad():
+        logits = model(inputs)
+    values, vectors = torch.linalg.eigh(logit_hessians(logits))
+    weights = values.clamp(min=0).sqrt()
+    if rank is None:
+        gram = _grams(model, inputs, None)
+        inside = vectors.mT @ gram @ vectors
+    else:
+        weights, vectors = weights[:, -rank:], vectors[:, :, -rank:]
+        gram = inside = _grams(model, inputs, vectors.mT.to(logits))
+    scaled = weights[:, :, None] * inside * weights[:, None, :]
+    norms = torch.linalg.eigvalsh(gram)[:, -1].clamp(min=0).sqrt()
+    return SampleCurvature(norms, torch.linalg.eigvalsh(scaled)[:, -1].clamp(min=0))
+
+
+def _grams(model: nn.Module, inputs: Tensor, directions: Tensor | None) -> Tensor:
+    """V_i J_i J_i^T V_i^T of every sample, [N, R, R] for `directions` V [N, R, K]; without them V_i = I."""
     layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d) and m.weight.requires_grad]
     simple = {id(p) for m in layers for p in (m.weight, m.bias) if p is not None}
     trained = [p for p in model.parameters() if p.requires_grad]
@@ -45,15 +87,15 @@ def _grams(model: nn.Module, inputs: Tensor) -> Tensor:
             hook.remove()
     once = covered and len(seen) == len({id(module) for module, _, _ in seen})
     if not once or not all(_plain(module, given) for module, given, _ in seen) or not seen:
-        return _written_out(model, inputs)
+        return _written_out(model, inputs, directions)
     outputs = [output for _, _, output in seen]
+    rows = logits if directions is None else torch.einsum("nrk,nk->nr", directions, logits)
     slopes = [
-        torch.autograd.grad(logits[:, k].sum(), outputs, retain_graph=True, materialize_grads=True)
-        for k in range(logits.shape[1])
+        torch.autograd.grad(row.sum(), outputs, retain_graph=True, materialize_grads=True) for row in rows.unbind(dim=1)
     ]
-    total = logits.new_zeros(len(inputs), logits.shape[1], logits.shape[1], dtype=torch.float64)
+    total = logits.new_zeros(len(inputs), len(slopes), len(slopes), dtype=torch.float64)
     for place, (module, given, _) in enumerate(seen):
-        back = torch.stack([row[place] for row in slopes], dim=1)  # [N, K, ...]
+        back = torch.stack([row[place] for row in slopes], dim=1)  # [N, R, ...]
         total += _gram_of(module, given, back).double()
     return total
 
@@ -79,19 +121,21 @@ def _gram_of(module: nn.Module, given: Tensor, back: Tensor) -> Tensor:
     return gram
 
 
-def _written_out(model: nn.Module, inputs: Tensor) -> Tensor:
+def _written_out(model: nn.Module, inputs: Tensor, directions: Tensor | None) -> Tensor:
     weights = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
 
-    def one(given: dict[str, Tensor], sample: Tensor) -> Tensor:
+    def one(given: dict[str, Tensor], sample: Tensor, along: Tensor) -> Tensor:
         logits: Tensor = functional_call(model, given, (sample[None],))
-        return logits[0]
+        return along @ logits[0]
 
-    with torch.no_grad():
-        num_classes = model(inputs[:1]).shape[1]
-    size = max(1, _NUMBERS // (num_classes * sum(p.numel() for p in weights.values())))
+    if directions is None:
+        with torch.no_grad():
+            logits = model(inputs[:1])
+        directions = torch.eye(logits.shape[1]).to(logits).expand(len(inputs), -1, -1)
+    size = max(1, _NUMBERS // (directions.shape[1] * sum(p.numel() for p in weights.values())))
     grams = []
-    for chunk in torch.split(inputs, size):
-        parts = vmap(jacrev(one), in_dims=(None, 0))(weights, chunk)
+    for chunk, along in zip(torch.split(inputs, size), torch.split(directions, size), strict=True):
+        parts = vmap(jacrev(one), in_dims=(None, 0, 0))(weights, chunk, along)
         rows = torch.cat([part.flatten(2) for part in parts.values()], dim=2)  # [n, K, P]
         grams.append(torch.einsum("nkp,nlp->nkl", rows, rows).double())
     return torch.cat(grams)

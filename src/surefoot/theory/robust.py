@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from surefoot.attack import Norm, worst_shift
+from surefoot.mode import refuse_training
 from surefoot.theory.chain import NoSoundBound
 from surefoot.theory.lipschitz import margin_lipschitz, robust_margin_floor
 from surefoot.theory.tail import log_mean_exp
@@ -46,6 +47,7 @@ def robust_margins(
     >>> round(found.attacked.item(), 3), round(found.floor.item(), 3)  # exact for a linear model: 7 - 0.5 * 5
     (4.5, 4.5)
     """
+    refuse_training(model)
     attacked = worst_shift(model, inputs, labels, radius=radius, norm=norm, num_steps=num_steps).margin
     try:
         floor = robust_margin_floor(model, inputs, labels, radius=radius, norm=norm)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.attack import Norm, worst_shift
-from surefoot.mode import evaluating
+from surefoot.mode import evaluating, refuse_training
 from surefoot.registry import look_up
 from surefoot.theory.certificate import Certificate, certificate
 from surefoot.theory.chain import NoSoundBound
@@ -76,6 +76,7 @@ def certified_on_shift(
     """
     if not 0 <= test_ece <= 1:
         raise ValueError(f"`test_ece` must lie in [0, 1], got {test_ece}.")
+    refuse_training(model)
     unmet = []
     if not shift.marginals_match:
         unmet.append("the labels' shares of test and training set differ")

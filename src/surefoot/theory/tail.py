@@ -62,6 +62,8 @@ def tail(margin: Tensor, *, worst: Sequence[float] = (0.01, 0.05, 0.1)) -> Tail:
     """
     if not all(0 < share <= 1 for share in worst):
         raise ValueError(f"`worst` must lie above 0 and at most at 1, got {list(worst)}.")
+    if not len(margin):
+        raise ValueError("`margin` must hold at least 1 sample, got 0.")
     values, order = margin.double().sort()
     total = (-values).logsumexp(dim=0)
     sums = (-values).logcumsumexp(dim=0)

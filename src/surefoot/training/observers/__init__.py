@@ -8,6 +8,8 @@ from surefoot.training.observers.certificates import Certificates
 from surefoot.training.observers.curvature import Curvature, HessianCurvature
 from surefoot.training.observers.margins import Margins
 from surefoot.training.observers.observer import Observer
+from surefoot.training.observers.proxies import Proxies
+from surefoot.training.observers.robust_margins import RobustMargins
 from surefoot.training.observers.sam_theory import SamTheory
 
 OBSERVERS: dict[str, Callable[..., Observer]] = {
@@ -17,6 +19,8 @@ OBSERVERS: dict[str, Callable[..., Observer]] = {
     "curvature": Curvature,
     "hessian": HessianCurvature,
     "margins": Margins,
+    "proxies": Proxies,
+    "robust_margins": RobustMargins,
     "sam_theory": SamTheory,
 }
 
@@ -29,5 +33,7 @@ __all__ = [
     "HessianCurvature",
     "Margins",
     "Observer",
+    "Proxies",
+    "RobustMargins",
     "SamTheory",
 ]

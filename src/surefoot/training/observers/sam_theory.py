@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from surefoot.losses import CrossEntropy, Lifted
+from surefoot.mode import evaluating
 from surefoot.theory import Verdict, sam_certificates
 from surefoot.training.observers.observer import Stateless, keyed
 from surefoot.training.snapshot import Diverged, Snapshot
@@ -64,7 +65,8 @@ class SamTheory(Stateless):
         split = snapshot.splits["train"]
         few = slice(0, self._num_samples)
         try:
-            found = sam_certificates(snapshot.model, split.inputs[few], split.labels[few], **self._options)
+            with evaluating(snapshot.model):
+                found = sam_certificates(snapshot.model, split.inputs[few], split.labels[few], **self._options)
         except FloatingPointError as error:
             raise Diverged(f"SAM's climb at step {snapshot.step}: {error}") from None
         climb = found.ascent
