@@ -3,7 +3,8 @@ import math
 import pytest
 
 from surefoot.runs.spec import RunSpec
-from surefoot.studies.certificates import check, outcome, phases, shares
+from surefoot.studies.carriers import phases, shares
+from surefoot.studies.certificates import check, outcome
 from surefoot.studies.correlation import Trajectory
 
 
