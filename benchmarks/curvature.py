@@ -373,8 +373,8 @@ def main() -> None:
     )
     about = (
         "G Gauss-Newton, H Hessian; mlp 3072-200-200-10 tanh, 5,000 CIFAR-10 images; resnet 20 layers, 1,000 images in "
-        "batches of 250 for every tool, because one of them needs more than 20 GB otherwise. Garbage is collected after "
-        "every GGN product of hessian-eigenthings, because each leaves its graph behind."
+        "batches of 250 for every tool, because one of them needs more than 20 GB otherwise. Garbage is collected "
+        "after every GGN product of hessian-eigenthings, because each leaves its graph behind."
     )
     tables = [
         Table(
