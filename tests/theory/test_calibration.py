@@ -66,7 +66,8 @@ def test_robust_ones_hold_for_any_margins_below_the_clean_ones(
     generator = torch.Generator().manual_seed(seed)
     lipschitz = 3 * torch.rand(n, generator=generator, dtype=torch.float64)
     attacked = predictions.margin - 0.1 * lipschitz * torch.rand(n, generator=generator, dtype=torch.float64)
-    for item in robust_calibration_certificates(predictions, attacked, radius=0.1, lipschitz=lipschitz):
+    floor = attacked - torch.rand(n, generator=generator, dtype=torch.float64)
+    for item in robust_calibration_certificates(predictions, attacked, radius=0.1, floor=floor, lipschitz=lipschitz):
         assert item.verdict != "fails", item
 
 
@@ -85,6 +86,25 @@ def test_what_the_assumptions_are_for() -> None:
     )
     assert by_name(shifted, "B.5: exp(-eps L)").verdict == "fails"  # a Lipschitz constant that is too small
     assert by_name(shifted, "4.2 (iv)").verdict == "fails"
+
+
+def test_bins_matter_where_a_sample_is_wrong() -> None:
+    """4.2 (v) without its assumption: half right and half wrong at equal confidence cancel in one bin."""
+    logits = torch.tensor([[1.0, 0.0], [1.0, 0.0], [3.0, 0.0]], dtype=torch.float64)
+    found = by_name(calibration_certificates(Predictions(logits, torch.tensor([0, 1, 0]))), "4.2 (v)")
+    assert found.verdict == "assumption not met"
+    assert found.measured > found.bound
+
+
+def test_the_worst_shift_needs_margins_from_below() -> None:
+    predictions = drawn(0, n=5, k=3, spread=3.0, right=True)
+    attacked = predictions.margin - 1
+    unproved = by_name(robust_calibration_certificates(predictions, attacked, radius=0.1), "B.7")
+    assert unproved.verdict == "assumption not met"
+    assert "not a proof" in unproved.assumptions[0]
+    for floor, verdict in ((attacked - 0.5, "holds"), (attacked, "holds"), (attacked + 0.5, "fails")):
+        found = by_name(robust_calibration_certificates(predictions, attacked, radius=0.1, floor=floor), "B.7")
+        assert found.verdict == verdict
 
 
 def test_an_attack_that_raises_a_margin_is_caught() -> None:

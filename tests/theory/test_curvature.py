@@ -215,6 +215,20 @@ def test_a_jacobian_bound_that_is_too_small_shows() -> None:
     assert fail == {name for name in verdicts if "sharpness <=" in name and "4.2" not in name}
 
 
+def test_without_interpolation_sharpness_needs_no_calibration_error() -> None:
+    """4.2 (ii) and (iii) without their assumption: an undecided, perfectly calibrated model is curved."""
+    model = nn.Linear(2, 2, bias=False).double()
+    with torch.no_grad():
+        model.weight.zero_()
+    inputs, labels = torch.eye(2, dtype=torch.float64), torch.tensor([0, 1])
+    predictions = Predictions(model(inputs).detach(), labels)
+    value = float(torch.linalg.eigvalsh(dense_ggn(model, CrossEntropy(), inputs, labels))[-1])
+    for item in curvature_certificates(predictions, sample_curvature(model, inputs), value):
+        if item.name.startswith("4.2"):
+            assert item.verdict == "assumption not met"
+            assert item.measured > item.bound == 0
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_one_sample_alone_meets_its_bound_exactly(dtype: torch.dtype) -> None:
     for seed in range(20):

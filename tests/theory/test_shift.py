@@ -172,6 +172,17 @@ def test_says_which_assumption_is_not_met() -> None:
     assert len(judged(Shift(True, 0.2, "l2"), unproved).assumptions) == 2
 
 
+def test_a_test_set_that_is_no_shift_can_break_the_bound() -> None:
+    model, inputs, labels = trained()
+    others = labels.roll(1)  # the same inputs with other labels: no coupling keeps them
+    shift = smallest_shift(inputs, labels, inputs, others, norm="l2")
+    value = measured_ece(model, inputs, others)
+    found = certified_on_shift(model, inputs, labels, shift, radius=0.1, test_ece=value)
+    assert found.verdict == "assumption not met"
+    assert found.measured > found.bound
+    assert "further than 0.1" in found.assumptions[0]
+
+
 def test_a_bound_may_be_astronomic() -> None:
     model = nn.Sequential(nn.Linear(1, 2, bias=False)).double()
     with torch.no_grad():

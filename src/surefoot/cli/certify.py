@@ -144,7 +144,12 @@ class Certify:
             robust = robust_margins(training.model, data.inputs, data.labels, radius=self.radius, norm=self.norm)
             attacked = torch.minimum(robust.attacked, predictions.margin)  # no shift is a candidate, rounding aside
             certificates += robust_calibration_certificates(
-                predictions, attacked, radius=self.radius, lipschitz=robust.lipschitz, num_bins=self.bins
+                predictions,
+                attacked,
+                radius=self.radius,
+                floor=robust.floor,
+                lipschitz=robust.lipschitz,
+                num_bins=self.bins,
             )
         certificates += curvature_certificates(predictions, samples, pair, attacked=attacked, num_bins=self.bins)
         if robust is not None and self.split == "train":

@@ -68,13 +68,16 @@ def robust_calibration_certificates(
     attacked: Tensor,
     *,
     radius: float,
+    floor: Tensor | None = None,
     lipschitz: Tensor | None = None,
     num_bins: int = 15,
 ) -> list[Certificate]:
-    """Lemma B.5, and Theorems 4.1 (i) and 4.2 (iv) with robust margins within `radius`.
+    """Lemma B.5, Theorems 4.1 (i) and 4.2 (iv) with robust margins within `radius`, and Proposition B.7.
 
     `attacked` [N] is what an attack that tried no shift too has left of each margin: an upper bound of the robust one,
-    which is all that these need. `lipschitz` [N] bounds how fast a margin changes with the input, from above.
+    which is all that the first need. `lipschitz` [N] bounds how fast a margin changes with the input, from above.
+    `floor` [N] bounds the robust margins from below, for B.7: no shift of the samples has a larger moment than Q0, and
+    the attack's is one. Without it B.7 rests on an attack only, and is not judged.
     """
     rivals = predictions.num_classes - 1
     error, margin = exact_ece(predictions, num_bins=num_bins), predictions.margin
@@ -82,6 +85,7 @@ def robust_calibration_certificates(
     found = [
         worst_of("B.5: exp(-m) <= exp(-m_eps)", log_measured=-margin, log_bound=-attacked),
         certificate("4.1 (i): ECE <= (K - 1) Q0", measured=error, bound=rivals * log_mean_exp(-attacked).exp()),
+        _worst_case(predictions, attacked, floor),
     ]
     if lipschitz is not None:
         fading = -attacked - radius * lipschitz.double()
@@ -98,3 +102,15 @@ def robust_calibration_certificates(
             ),
         ]
     return found
+
+
+def _worst_case(predictions: Predictions, attacked: Tensor, floor: Tensor | None) -> Certificate:
+    name, found = "B.7: mean exp(-m) of the worst shift found <= Q0", log_mean_exp(-attacked)
+    if floor is None:
+        unmet = ("robust margins from below: attack only, not a proof",)
+        return certificate(name, measured=found.exp(), bound=found.exp(), unmet=unmet)
+    size = float(predictions.logits.abs().max())
+    rounding = 64 * torch.finfo(predictions.logits.dtype).eps * size  # of margins in the model's own precision
+    bound = (log_mean_exp(-floor.double()) + rounding).exp()
+    met = ("robust margins from below, proved from the weights",)
+    return certificate(name, measured=found.exp(), bound=bound, assumptions=met)

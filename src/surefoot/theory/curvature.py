@@ -22,7 +22,7 @@ def curvature_certificates(
     attacked: Tensor | None = None,
     num_bins: int = 15,
 ) -> list[Certificate]:
-    """Lemma B.4, Theorems 4.1 (ii) and 4.2 (ii), Remark B.6, and three tighter bounds of ours.
+    """Lemma B.4, Theorems 4.1 (ii) and 4.2 (ii), (iii), Remark B.6, and three tighter bounds of ours.
 
     `samples` is what `sample_curvature` says of the same samples, `sharpness` the Gauss-Newton matrix's largest
     eigenvalue there; of an `Eigenpair` its value, which is never too large. `attacked` [N] as for
@@ -37,6 +37,7 @@ def curvature_certificates(
     rivals = num_classes - 1
     squares = samples.norms.double().square()
     largest = float(squares.max())
+    error = exact_ece(predictions, num_bins=num_bins)
     margin = predictions.margin
     moment = float(log_mean_exp(-margin).exp())
     top = log_missing(predictions, predictions.predicted)  # log (1 - max p)
@@ -55,7 +56,14 @@ def curvature_certificates(
         certificate(
             "4.2 (ii): sharpness <= 2 C_J^2 K (K - 1) ECE",
             measured=value,
-            bound=2 * largest * num_classes * rivals * exact_ece(predictions, num_bins=num_bins),
+            bound=2 * largest * num_classes * rivals * error,
+            assumptions=(INTERPOLATING,),
+            unmet=unmet,
+        ),
+        certificate(
+            "4.2 (iii): sharpness / (2 C_J^2 K (K - 1)) <= ECE",
+            measured=value / max(2 * largest * num_classes * rivals, 1e-300),
+            bound=error,
             assumptions=(INTERPOLATING,),
             unmet=unmet,
         ),

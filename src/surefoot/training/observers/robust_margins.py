@@ -60,7 +60,7 @@ class RobustMargins(Stateless):
                 )
             attacked = torch.minimum(found.attacked, predictions.margin)  # no shift is a candidate, rounding aside
             every = robust_calibration_certificates(
-                predictions, attacked, radius=self._radius, lipschitz=found.lipschitz
+                predictions, attacked, radius=self._radius, floor=found.floor, lipschitz=found.lipschitz
             )
             moments = found.log_moments
             gaps = [gap for _, gap in ece_by_decile(predictions, attacked)]
