@@ -1,3 +1,4 @@
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -116,3 +117,19 @@ def test_a_file_that_is_not_toml(tmp_path: Path, content: bytes) -> None:
         RunSpec.from_toml(tmp_path / "absent.toml")
     with pytest.raises(ValueError, match="is a folder"):
         RunSpec.from_toml(tmp_path)
+
+
+def test_committed_runs_are_named_by_the_hash_of_their_spec() -> None:
+    """New keys must not rename old runs."""
+    records = sorted((Path(__file__).parents[2] / "results").glob("*/*/runs/*/run.json"))
+    assert records
+    for path in records:
+        spec = RunSpec.from_dict(json.loads(path.read_text())["spec"])
+        assert spec.id == path.parent.name
+
+
+@pytest.mark.parametrize("change", [{"rate": {"name": "cosine"}}, {"reduction": "sum"}, {"clip_grad_norm": 2.0}])
+def test_later_keys_count_where_they_are_used(change: dict[str, Any]) -> None:
+    tree = {"optimizer": {"name": "sgd", "lr": 0.1}, "budget": 9}
+    assert RunSpec.from_dict({**tree, **change}).id != RunSpec.from_dict(tree).id
+    assert RunSpec.from_dict({**tree, "rate": {"name": "constant"}}).id == RunSpec.from_dict(tree).id

@@ -14,6 +14,7 @@ from surefoot.training import checkpoint
 from surefoot.training.batches import Batches
 from surefoot.training.loop import Training, train
 from surefoot.training.observers import OBSERVERS
+from surefoot.training.rates import Cosine
 from surefoot.training.schedule import Schedule
 from surefoot.training.snapshot import Diverged
 
@@ -78,6 +79,49 @@ def test_equals_a_plain_loop() -> None:
         nn.functional.cross_entropy(model(batch.inputs), batch.labels).backward()
         optimizer.step()
     assert torch.equal(weights(training), weights(reference))
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw", "muon", "sam"])
+def test_the_rate_falls_with_the_budget_and_survives_a_restart(optimizer: str, tmp_path: Path) -> None:
+    rates: list[float] = []
+
+    def followed() -> Training:
+        training = make(optimizer)
+        training.rate = Cosine()
+        return training
+
+    def cut(training: Training, stop: int) -> bool:
+        return train(
+            training,
+            budget=20,
+            schedule=Schedule(every=5, per_decade=0),
+            record=lambda row: None,
+            between=lambda: rates.append(training.optimizer.param_groups[0]["lr"]) or training.step < stop,  # type: ignore[func-returns-value]
+        )
+
+    whole = followed()
+    assert cut(whole, 1000)
+    calls = 2 if optimizer == "sam" else 1
+    assert rates == pytest.approx([0.1 * Cosine()(calls * k / 20) for k in range(20 // calls)])
+    first = followed()
+    assert not cut(first, 4)
+    checkpoint.save(tmp_path / "c", first)
+    second = followed()
+    checkpoint.restore(second, checkpoint.read(tmp_path / "c"))
+    assert cut(second, 1000)
+    assert torch.equal(weights(second), weights(whole))
+
+
+def test_sum_is_mean_times_the_batch_and_long_gradients_are_shortened() -> None:
+    plain, summed, clipped = make(), make(), make()
+    summed.reduction = "sum"
+    clipped.reduction, clipped.clip_grad_norm = "sum", 0.5
+    for training in (plain, summed, clipped):
+        training.advance()
+    begun = weights(make())
+    torch.testing.assert_close(weights(summed) - begun, 8 * (weights(plain) - begun))
+    assert float((weights(clipped) - begun).norm()) == pytest.approx(0.1 * 0.5, rel=1e-4)
+    assert float((weights(summed) - begun).norm()) > 0.1 * 0.5
 
 
 def test_rows_come_at_scheduled_steps_and_at_the_end() -> None:

@@ -16,6 +16,7 @@ from surefoot.runs.typecheck import check_options
 from surefoot.training.batches import Batches
 from surefoot.training.loop import Training
 from surefoot.training.observers import OBSERVERS
+from surefoot.training.rates import RATES
 
 
 def check(spec: RunSpec) -> None:
@@ -26,6 +27,9 @@ def check(spec: RunSpec) -> None:
         raise ValueError(f"`model.{key}` follows from the data and cannot be set.")
     check_options("model", {**spec.model.options, **context}, look_up("model", spec.model.name, MODELS))
     check_options("loss", spec.loss.options, look_up("loss", spec.loss.name, LOSSES))
+    check_options("rate", spec.rate.options, look_up("rate", spec.rate.name, RATES))
+    look_up("augmentation", spec.augment.name, {"none": None})
+    look_up("ensemble", spec.ensemble.name, {"single": None})
     check_optimizer(spec)
     for name, options in spec.observers.items():
         check_options(f"observers.{name}", options, look_up("observer", name, OBSERVERS))
@@ -53,6 +57,9 @@ def build(spec: RunSpec, *, data: Dataset | None = None) -> Training:
         batches=Batches(data.train, batch_size=None if spec.batch_size == "full" else spec.batch_size, seed=spec.seed),
         splits={"train": data.train, "test": data.test},
         observers={name: OBSERVERS[name](**options) for name, options in spec.observers.items()},
+        reduction=spec.reduction,
+        clip_grad_norm=None if spec.clip_grad_norm == "none" else spec.clip_grad_norm,
+        rate=RATES[spec.rate.name](**_tuples(spec.rate.options)),
         descent=Lifted(optimizer.per_sample) if isinstance(optimizer, SAM) else None,
     )
 

@@ -15,6 +15,13 @@ from surefoot.training.schedule import Schedule
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 DEFAULT_OBSERVERS = ("calibration", "margins", "curvature")
+_LATER: dict[str, Any] = {
+    "reduction": "mean",
+    "clip_grad_norm": "none",
+    "rate": {"name": "constant"},
+    "augment": {"name": "none"},
+    "ensemble": {"name": "single"},
+}
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,11 @@ class RunSpec:
     model: Part = Part("mlp")
     loss: Part = Part("cross_entropy")
     batch_size: int | Literal["full"] = "full"
+    reduction: Literal["mean", "sum"] = "mean"  # of the samples' losses
+    clip_grad_norm: float | Literal["none"] = "none"
+    rate: Part = Part("constant")  # how the learning rate goes over the budget
+    augment: Part = Part("none")
+    ensemble: Part = Part("single")
     seed: int = 0
     device: Device = "auto"
     num_threads: int = 1  # part of the spec because sums over threads round differently
@@ -54,6 +66,8 @@ class RunSpec:
                 raise ValueError(f"`{name}` must be at most {high}, got {getattr(self, name)}.")
         if self.batch_size != "full" and self.batch_size < 1:
             raise ValueError(f'`batch_size` must be at least 1 or "full", got {self.batch_size}.')
+        if self.clip_grad_norm != "none" and not self.clip_grad_norm > 0:
+            raise ValueError(f'`clip_grad_norm` must be positive or "none", got {self.clip_grad_norm}.')
         lr = self.optimizer.options.get("lr", 1.0)
         if isinstance(lr, int | float) and not (lr > 0 and math.isfinite(lr)):
             raise ValueError(f"`optimizer.lr` must be positive and finite, got {lr}.")
@@ -108,7 +122,11 @@ class RunSpec:
     @property
     def id(self) -> str:
         """Twelve hexadecimal digits of the hash of the spec."""
-        canonical = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        tree = self.to_dict()
+        for key, plain in _LATER.items():  # so that runs made before these keys existed keep their names
+            if tree[key] == plain:
+                del tree[key]
+        canonical = json.dumps(tree, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
     @property

@@ -112,12 +112,15 @@ def pearson(rows: Sequence[Row], first: str, second: str) -> float | None:
     return float(np.corrcoef(x, y)[0, 1])
 
 
-def t_interval(values: Sequence[float], *, level: float = 0.95) -> tuple[float, float] | None:
-    """Student's interval of the mean of correlations, cut to [-1, 1]; None for fewer than two values."""
+def t_interval(
+    values: Sequence[float], *, level: float = 0.95, limits: tuple[float, float] | None = (-1.0, 1.0)
+) -> tuple[float, float] | None:
+    """Student's interval of the mean, cut to `limits` (those of a correlation); None for fewer than two values."""
     from scipy.special import stdtrit
 
     over = Estimate.of(values)
     if over.mean is None or over.std is None:
         return None
     half = float(stdtrit(over.n - 1, (1 + level) / 2)) * over.std / math.sqrt(over.n)
-    return max(over.mean - half, -1.0), min(over.mean + half, 1.0)
+    low, high = limits or (-math.inf, math.inf)
+    return max(over.mean - half, low), min(over.mean + half, high)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,7 @@ from surefoot.data import Split
 from surefoot.losses import Objective
 from surefoot.training.batches import Batches
 from surefoot.training.observers import Observer
+from surefoot.training.rates import Constant
 from surefoot.training.schedule import Schedule
 from surefoot.training.snapshot import Diverged, Snapshot
 
@@ -28,6 +30,11 @@ class Training:
     splits: Mapping[str, Split]
     observers: Mapping[str, Observer] = field(default_factory=dict)
     descent: Objective | None = None  # what the optimizer steps on, where that depends on the pass it is in
+    reduction: Literal["mean", "sum"] = "mean"  # of the samples' losses
+    clip_grad_norm: float | None = None
+    rate: Callable[[float], float] = field(
+        default_factory=Constant
+    )  # of the share of the budget spent: what the learning rate is times
     step: int = 0
     num_gradients: int = 0
     first_loss: float | None = None
@@ -44,15 +51,24 @@ class Training:
         self.seconds_observing += time.perf_counter() - begun
         return row
 
-    def advance(self) -> None:
-        """One optimizer step; however often the optimizer calls the closure is counted."""
+    def __post_init__(self) -> None:
+        self._rates = [group["lr"] for group in self.optimizer.param_groups]
+
+    def advance(self, *, spent: float = 0.0) -> None:
+        """One optimizer step, at a share `spent` of the budget; however often it calls the closure is counted."""
+        factor = self.rate(spent)
+        for group, lr in zip(self.optimizer.param_groups, self._rates, strict=True):
+            group["lr"] = factor * lr
         batch = self.batches(self.step)
         objective = self.descent or self.objective
 
         def closure() -> Tensor:
             self.optimizer.zero_grad()
-            loss = objective(self.model, batch).mean()
-            loss.backward()  # type: ignore[no-untyped-call]
+            values = objective(self.model, batch)
+            loss = values.mean()
+            (values.sum() if self.reduction == "sum" else loss).backward()  # type: ignore[no-untyped-call]
+            if self.clip_grad_norm is not None:
+                nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_grad_norm)
             self.num_gradients += 1
             return loss.detach()
 
@@ -85,6 +101,6 @@ def train(
             record(training.observe())
         if spent:
             return True
-        training.advance()
+        training.advance(spent=training.num_gradients / budget)
         if not between():
             return False

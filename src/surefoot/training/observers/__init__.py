@@ -11,6 +11,7 @@ from surefoot.training.observers.observer import Observer
 from surefoot.training.observers.proxies import Proxies
 from surefoot.training.observers.robust_margins import RobustMargins
 from surefoot.training.observers.sam_theory import SamTheory
+from surefoot.training.observers.scores import Scores
 
 OBSERVERS: dict[str, Callable[..., Observer]] = {
     "batch_sharpness": BatchSharpness,
@@ -22,6 +23,7 @@ OBSERVERS: dict[str, Callable[..., Observer]] = {
     "proxies": Proxies,
     "robust_margins": RobustMargins,
     "sam_theory": SamTheory,
+    "scores": Scores,
 }
 
 __all__ = [
@@ -36,4 +38,5 @@ __all__ = [
     "Proxies",
     "RobustMargins",
     "SamTheory",
+    "Scores",
 ]

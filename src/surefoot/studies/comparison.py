@@ -1,0 +1,173 @@
+"""Training methods side by side after the last step: scores, paired differences from a baseline, and claims."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from surefoot.runs.spec import RunSpec
+from surefoot.runs.store import Row
+from surefoot.studies.correlation import Trajectory, t_interval
+from surefoot.table import Cell, Estimate, Table
+
+SCORES = {  # key of a row -> name, and whether it is shown in percent
+    "test/accuracy": ("accuracy %", 100.0),
+    "test/ece": ("ECE %", 100.0),
+    "test/classwise_ece": ("classwise ECE %", 100.0),
+    "test/ada_ece": ("AdaECE %", 100.0),
+    "test/ece_temperature": ("TCE %", 100.0),
+    "test/auroc_correct": ("AUROC %", 100.0),
+    "test/nll": ("NLL", 1.0),
+}
+
+
+def method_of(spec: RunSpec, *, options: bool = True) -> str:
+    """The optimizer, the loss where it is not cross-entropy, the ensemble where there is one, with their options."""
+    parts = [spec.variant if options else spec.optimizer.name]
+    for part, plain in ((spec.loss, "cross_entropy"), (spec.ensemble, "single")):
+        if part.name != plain:
+            told = [f"{key}={value}" for key, value in part.options.items()] if options else []
+            parts.append(" ".join([part.name, *told]))
+    return " + ".join(parts)
+
+
+def _find(runs: Sequence[Trajectory], name: str) -> str | None:
+    """The first method whose names, without options, are these."""
+    return next((method_of(run.spec) for run in runs if method_of(run.spec, options=False) == name), None)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A paper's statement that one method has a lower (or higher) score than another."""
+
+    text: str
+    quantity: str  # key of a row
+    better: str  # names without options, as in "csam + focal"
+    than: str
+    lower: bool = True
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An analysis that compares what methods end with, and judges some claims."""
+
+    claims: tuple[Claim, ...] = ()
+    baseline: str = "sgd"
+    scores: tuple[str, ...] = tuple(SCORES)
+
+    def check(self, spec: RunSpec) -> None:
+        """Raise ValueError unless a run of this spec measures what the study compares."""
+        if "calibration" not in spec.observers:
+            raise ValueError(f"The comparison needs the observer calibration, and {spec.label} does without it.")
+
+    def outcome(self, runs: Iterable[Trajectory], *, compare_with_paper: bool) -> dict[str, Any]:
+        """The table of scores, the differences from the baseline, the claims."""
+        found = [run for run in runs if run.rows]
+        methods = list(dict.fromkeys(method_of(run.spec) for run in found))
+        return {
+            "figures": "comparison",
+            "cells": [],
+            "tables": [self._scores(found, methods), self._differences(found, methods)],
+            "claims": self._judged(found),
+            "curves": [],
+        }
+
+    def _shown(self, runs: Sequence[Trajectory]) -> list[str]:
+        return [key for key in self.scores if any(run.rows[-1].get(key) is not None for run in runs)]
+
+    def _scores(self, runs: Sequence[Trajectory], methods: Sequence[str]) -> Table:
+        shown = self._shown(runs)
+        rows: list[tuple[Cell, ...]] = []
+        for method in methods:
+            group = [run for run in runs if method_of(run.spec) == method]
+            values = [[run.rows[-1].get(key) for run in group] for key in shown]
+            cells = [
+                Estimate.of(_scale(key) * value for value in column if value is not None)
+                for key, column in zip(shown, values, strict=True)
+            ]
+            rows.append((method, *cells))
+        return Table(
+            name="scores",
+            title="On the test set after the last step, mean and deviation over seeds",
+            columns=("method", *(_name(key) for key in shown)),
+            rows=tuple(rows),
+            notes=("TCE: ECE after the temperature that is best by NLL on the validation split.",),
+        )
+
+    def _differences(self, runs: Sequence[Trajectory], methods: Sequence[str]) -> Table:
+        shown = self._shown(runs)
+        rows: list[tuple[Cell, ...]] = []
+        base = _find(runs, self.baseline)
+        for method in methods:
+            if base is None or method == base:
+                continue
+            cells: list[Cell] = []
+            for key in shown:
+                off = [_scale(key) * value for value in differences(runs, method, base, key)]
+                cells.append(_with_interval(off))
+            rows.append((method, *cells))
+        return Table(
+            name="differences",
+            title=f"Difference from {base}, paired by seed: mean and 95 % interval (Student's)",
+            columns=("method", *(_name(key) for key in shown)),
+            rows=tuple(rows),
+        )
+
+    def _judged(self, runs: Sequence[Trajectory]) -> Table:
+        rows: list[tuple[Cell, ...]] = []
+        for claim in self.claims:
+            one, other = (_find(runs, name) for name in (claim.better, claim.than))
+            off = [] if one is None or other is None else differences(runs, one, other, claim.quantity)
+            scaled = [_scale(claim.quantity) * value for value in off]
+            told = f"{_name(claim.quantity)}: {_with_interval(scaled)}" if scaled else "-"
+            rows.append((claim.text, told, verdict(scaled, lower=claim.lower)))
+        return Table(
+            name="claims",
+            title="What the paper says, and what these runs say",
+            columns=("claim", "difference here, 95 % interval", "verdict"),
+            rows=tuple(rows),
+        )
+
+
+def differences(runs: Sequence[Trajectory], one: str, other: str, key: str) -> list[float]:
+    """Last value of one method minus that of another, for each seed that both have."""
+    ends: dict[str, dict[int, float]] = {one: {}, other: {}}
+    for run in runs:
+        value = _last(run.rows, key)
+        if method_of(run.spec) in ends and value is not None:
+            ends[method_of(run.spec)][run.spec.seed] = value
+    return [ends[one][seed] - ends[other][seed] for seed in sorted(ends[one].keys() & ends[other].keys())]
+
+
+def verdict(off: Sequence[float], *, lower: bool) -> str:
+    """Whether differences are on one side of 0 with their whole interval; one seed cannot tell."""
+    interval = interval_of(off)
+    if interval is None:
+        return "cannot tell at this scale"
+    low, high = interval if lower else (-interval[1], -interval[0])
+    return "holds" if high < 0 else "does not hold" if low > 0 else "cannot tell at this scale"
+
+
+def interval_of(values: Sequence[float]) -> tuple[float, float] | None:
+    """Student's 95 % interval of the mean; None for fewer than two values."""
+    return t_interval(values, limits=None)
+
+
+def _with_interval(values: Sequence[float]) -> str | None:
+    if not values:
+        return None
+    mean = sum(values) / len(values)
+    interval = interval_of(values)
+    spread = "" if interval is None else f" [{interval[0]:+.2f}, {interval[1]:+.2f}]"
+    return f"{mean:+.2f}{spread} (n={len(values)})"
+
+
+def _last(rows: Sequence[Row], key: str) -> float | None:
+    return rows[-1].get(key)
+
+
+def _name(key: str) -> str:
+    return SCORES[key][0] if key in SCORES else key
+
+
+def _scale(key: str) -> float:
+    return SCORES[key][1] if key in SCORES else 1.0

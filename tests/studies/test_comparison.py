@@ -1,0 +1,62 @@
+import pytest
+
+from surefoot.runs.spec import RunSpec
+from surefoot.studies.comparison import Claim, Comparison, differences, method_of, verdict
+from surefoot.studies.correlation import Trajectory
+
+
+def run(optimizer: dict[str, object], seed: int, ece: float, *, loss: str = "cross_entropy") -> Trajectory:
+    tree = {"optimizer": {"lr": 0.1, **optimizer}, "budget": 9, "seed": seed, "loss": {"name": loss}}
+    rows: list[dict[str, float | None]] = [
+        {"step": 0.0, "test/ece": 0.9, "test/accuracy": 0.1},
+        {"step": 9.0, "test/ece": ece, "test/accuracy": 0.8},
+    ]
+    return Trajectory(RunSpec.from_dict(tree), rows)
+
+
+SGD, SAM = {"name": "sgd"}, {"name": "sam", "rho": 0.1}
+RUNS = [
+    *(run(SGD, seed, 0.10 + 0.01 * seed) for seed in range(3)),
+    *(run(SAM, seed, 0.05 + 0.01 * seed) for seed in range(3)),
+    *(run(SGD, seed, 0.11 + 0.01 * (seed % 2), loss="focal") for seed in range(3)),
+]
+
+
+def test_methods_have_names() -> None:
+    assert method_of(RUNS[3].spec) == "sam rho=0.1"
+    assert method_of(RUNS[6].spec) == "sgd + focal"
+    assert method_of(RUNS[3].spec, options=False) == "sam"
+
+
+def test_differences_are_paired_by_seed() -> None:
+    assert differences(RUNS, "sam rho=0.1", "sgd", "test/ece") == pytest.approx([-0.05] * 3)
+    assert differences(RUNS[:5], "sam rho=0.1", "sgd", "test/ece") == pytest.approx([-0.05] * 2)
+
+
+def test_verdicts_need_the_whole_interval() -> None:
+    assert verdict([-1.0, -1.1, -0.9], lower=True) == "holds"
+    assert verdict([-1.0, -1.1, -0.9], lower=False) == "does not hold"
+    assert verdict([-1.0, 1.1, 0.1], lower=True) == "cannot tell at this scale"
+    assert verdict([-1.0], lower=True) == "cannot tell at this scale"
+
+
+def test_tables_and_claims() -> None:
+    analysis = Comparison(
+        claims=(
+            Claim("SAM is calibrated", "test/ece", better="sam", than="sgd"),
+            Claim("focal is calibrated", "test/ece", better="sgd + focal", than="sgd"),
+            Claim("CSAM is better", "test/ece", better="csam", than="sam"),
+        )
+    )
+    found = analysis.outcome(RUNS, compare_with_paper=False)
+    scores, off = found["tables"]
+    assert scores.columns == ("method", "accuracy %", "ECE %")
+    assert scores.rows[1][0] == "sam rho=0.1"
+    assert scores.rows[1][2].mean == pytest.approx(6.0)
+    assert [row[0] for row in off.rows] == ["sam rho=0.1", "sgd + focal"]
+    assert off.rows[0][2] == "-5.00 [-5.00, -5.00] (n=3)"
+    verdicts = [row[-1] for row in found["claims"].rows]
+    assert verdicts == ["holds", "cannot tell at this scale", "cannot tell at this scale"]
+    with pytest.raises(ValueError, match="needs the observer calibration"):
+        tree = {"optimizer": {"name": "sgd", "lr": 0.1}, "budget": 9, "observers": {"calibration": False}}
+        analysis.check(RunSpec.from_dict(tree))
