@@ -57,6 +57,6 @@ def test_tables_and_claims() -> None:
     assert off.rows[0][2] == "-5.00 [-5.00, -5.00] (n=3)"
     verdicts = [row[-1] for row in found["claims"].rows]
     assert verdicts == ["holds", "cannot tell at this scale", "cannot tell at this scale"]
+    blind = {"optimizer": {"name": "sgd", "lr": 0.1}, "budget": 9, "observers": {"calibration": False}}
     with pytest.raises(ValueError, match="needs the observer calibration"):
-        tree = {"optimizer": {"name": "sgd", "lr": 0.1}, "budget": 9, "observers": {"calibration": False}}
-        analysis.check(RunSpec.from_dict(tree))
+        analysis.check(RunSpec.from_dict(blind))
