@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from surefoot.registry import look_up
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import RunFolder, read_record
-from surefoot.studies import certificates, coupling, edge_of_stability, interventions, sam_theory
+from surefoot.studies import certificates, coupling, edge_of_stability, interventions, mse, sam_theory
 from surefoot.studies.correlation import Trajectory
 
 
@@ -27,6 +27,7 @@ OUTCOMES: dict[str, Analysis] = {
     "coupling": coupling,
     "edge_of_stability": edge_of_stability,
     "interventions": interventions,
+    "mse": mse,
     "sam_theory": sam_theory,
 }
 
