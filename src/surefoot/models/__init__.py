@@ -6,8 +6,22 @@ from torch import nn
 
 from surefoot.models.cnn import CNN
 from surefoot.models.mlp import MLP
+from surefoot.models.pyramidnet import PyramidNet
 from surefoot.models.resnet import ResNet
+from surefoot.models.resnet18 import ResNet18
+from surefoot.models.resnet50 import ResNet50
+from surefoot.models.vit import ViT
+from surefoot.models.wide_resnet import WideResNet
 
-MODELS: dict[str, Callable[..., nn.Module]] = {"cnn": CNN, "mlp": MLP, "resnet": ResNet}
+MODELS: dict[str, Callable[..., nn.Module]] = {
+    "cnn": CNN,
+    "mlp": MLP,
+    "pyramidnet": PyramidNet,
+    "resnet": ResNet,
+    "resnet18": ResNet18,
+    "resnet50": ResNet50,
+    "vit": ViT,
+    "wide_resnet": WideResNet,
+}
 
-__all__ = ["CNN", "MLP", "MODELS", "ResNet"]
+__all__ = ["CNN", "MLP", "MODELS", "PyramidNet", "ResNet", "ResNet18", "ResNet50", "ViT", "WideResNet"]

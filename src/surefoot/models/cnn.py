@@ -2,6 +2,8 @@
 
 from torch import Tensor, nn
 
+from surefoot.models.images import check_images
+
 
 class CNN(nn.Module):
     """A 3 x 3 convolution, batch norm, ReLU and 2 x 2 max-pooling for each of `widths`, then the mean over places.
@@ -20,8 +22,7 @@ class CNN(nn.Module):
         widths: tuple[int, ...] = (16, 32, 64),
     ) -> None:
         super().__init__()
-        if len(input_shape) != 3:
-            raise ValueError(f"`input_shape` must be (channels, height, width), got {list(input_shape)}.")
+        check_images(input_shape)
         if not widths or any(width < 1 for width in widths):
             raise ValueError(f"`widths` must be at least 1 each, got {list(widths)}.")
         if min(input_shape[1:]) < 2 ** len(widths):

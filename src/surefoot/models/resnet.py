@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from surefoot.models.images import check_images
+
 
 class ResNet(nn.Module):
     """Three stages of basic blocks with 16, 32 and 64 channels, then the mean over places. He et al. 2016, for CIFAR.
@@ -30,8 +32,7 @@ class ResNet(nn.Module):
             raise ValueError(f"`depth` must be 6 n + 2, as in 8, 20 or 56, got {depth}.")
         if shortcut not in ("A", "B"):
             raise ValueError(f"`shortcut` must be 'A' or 'B', got {shortcut!r}.")
-        if len(input_shape) != 3:
-            raise ValueError(f"`input_shape` must be (channels, height, width), got {list(input_shape)}.")
+        check_images(input_shape)
         self.stem = nn.Sequential(
             nn.Conv2d(input_shape[0], 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()
         )
