@@ -53,7 +53,7 @@ class WithKL:
     def __call__(self, model: nn.Module, batch: Batch, /) -> Tensor:
         values = self.loss(model, batch)
         assert isinstance(model, Bayesian)  # or `loss` would have refused it
-        weight = ((model.kl_step + 1) / model.anneal_steps).clamp(max=1)
+        weight = ((model.kl_step + 1).to(values) / model.anneal_steps).clamp(max=1)
         if model.training:
             model.kl_step += 1
         return values + weight * model.kl() / model.num_train
