@@ -200,6 +200,62 @@ def test_a_wide_resnet_with_dropout_is_random_in_training_only() -> None:
     assert torch.equal(model(images(4)), model(images(4)))
 
 
+def block_of(name: str, place: int) -> tuple[nn.Module, list[nn.Module]]:
+    """A block in eval mode and, in order, its convolutions and batch norms, those with statistics that matter."""
+    block = used(name).get_submodule(f"blocks.{place}")
+    return block, [m for m in block.modules() if isinstance(m, nn.Conv2d | nn.BatchNorm2d | nn.LayerNorm | nn.Linear)]
+
+
+def test_a_wide_block_takes_its_shortcut_after_the_first_activation_where_the_shape_changes() -> None:
+    inputs = torch.randn(2, 16, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    block, (norm, conv, second, last) = block_of("wide_resnet", 0)
+    active = norm(inputs).relu()
+    torch.testing.assert_close(block(inputs), last(second(conv(active)).relu()) + inputs)
+    block, (norm, conv, second, last, skip) = block_of("wide_resnet", 1)
+    active = norm(inputs).relu()
+    torch.testing.assert_close(block(inputs), last(second(conv(active)).relu()) + skip(active))
+
+
+def test_a_pyramid_block_has_no_weights_in_its_shortcut_and_no_activation_at_its_ends() -> None:
+    inputs = torch.randn(2, 18, 7, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    block, (norm, conv, second, last, final) = block_of("pyramidnet", 1)  # from 18 to 21 channels, halving
+    expected = final(last(second(conv(norm(inputs))).relu()))
+    assert expected.shape == (2, 21, 4, 4)
+    expected[:, :18, :3, :3] += inputs[:, :, :6, :6].unfold(2, 2, 2).unfold(3, 2, 2).mean(dim=(4, 5))
+    expected[:, :18, 3, :3] += inputs[:, :, 6, :6].unfold(2, 2, 2).mean(dim=3)  # the odd row, then the odd column
+    expected[:, :18, :3, 3] += inputs[:, :, :6, 6].unfold(2, 2, 2).mean(dim=3)
+    expected[:, :18, 3, 3] += inputs[:, :, 6, 6]
+    torch.testing.assert_close(block(inputs), expected)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "resnet50"])
+def test_a_residual_block_ends_in_an_activation_of_the_sum(name: str) -> None:
+    block, layers = block_of(name, 2 if name == "resnet18" else 3)  # the first of the second stage
+    inputs = torch.randn(2, layers[0].in_channels, 8, 8, dtype=torch.float64)  # type: ignore[arg-type]
+    *body, projection, norm = layers
+    features = inputs
+    for at in range(0, len(body), 2):
+        features = body[at + 1](body[at](features if at == 0 else features.relu()))
+    torch.testing.assert_close(block(inputs), (features + norm(projection(inputs))).relu())
+
+
+def test_a_transformer_block_normalises_first() -> None:
+    block, (first, _, _, second, wide, narrow) = block_of("vit", 0)
+    tokens = torch.randn(2, 5, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    middle = tokens + block.get_submodule("attend.1")(first(tokens))
+    torch.testing.assert_close(block(tokens), middle + narrow(nn.functional.gelu(wide(second(middle)))))
+
+
+def test_a_transformer_reads_its_class_token_and_knows_places() -> None:
+    model = used("vit")
+    patches = model.get_submodule("patches")(images(2)).flatten(2).transpose(1, 2)
+    token, positions = model.get_parameter("token"), model.get_parameter("positions")
+    tokens = torch.cat([token.expand(2, 1, 12), patches], dim=1) + positions
+    expected = model.get_submodule("head")(model.get_submodule("norm")(model.get_submodule("blocks")(tokens))[:, 0])
+    torch.testing.assert_close(model(images(2)), expected)
+    assert not torch.equal(model(images(2)), model(images(2).flip(3)))
+
+
 def test_attention_is_the_formula() -> None:
     model = used("vit")
     attention = model.get_submodule("blocks.0.attend.1")
