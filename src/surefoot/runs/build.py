@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import nn
 
 from surefoot.data import DATASETS, Dataset
 from surefoot.losses import LOSSES, Lifted
 from surefoot.models import MODELS
 from surefoot.optim import SAM
 from surefoot.registry import look_up
+from surefoot.runs.ensembles import build_ensemble, check_ensemble, objective_of
 from surefoot.runs.optimizers import build_optimizer, check_optimizer
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.typecheck import check_options
@@ -29,7 +31,7 @@ def check(spec: RunSpec) -> None:
     check_options("loss", spec.loss.options, look_up("loss", spec.loss.name, LOSSES))
     check_options("rate", spec.rate.options, look_up("rate", spec.rate.name, RATES))
     look_up("augmentation", spec.augment.name, {"none": None})
-    look_up("ensemble", spec.ensemble.name, {"single": None})
+    check_ensemble(spec)
     check_optimizer(spec)
     for name, options in spec.observers.items():
         check_options(f"observers.{name}", options, look_up("observer", name, OBSERVERS))
@@ -45,14 +47,18 @@ def build(spec: RunSpec, *, data: Dataset | None = None) -> Training:
     device = resolve_device(spec.device)
     data = (data or DATASETS[spec.data.name](**spec.data.options)).to(device)
     torch.manual_seed(spec.seed)
-    model = MODELS[spec.model.name](
-        input_shape=data.input_shape, num_classes=data.num_classes, **_tuples(spec.model.options)
-    ).to(device)
+
+    def make() -> nn.Module:
+        return MODELS[spec.model.name](
+            input_shape=data.input_shape, num_classes=data.num_classes, **_tuples(spec.model.options)
+        )
+
+    model = build_ensemble(spec, make, num_train=len(data.train.labels)).to(device)
     loss = LOSSES[spec.loss.name](**spec.loss.options)
     optimizer = build_optimizer(spec, model, loss, data.train)
     return Training(
         model=model,
-        objective=Lifted(loss),
+        objective=objective_of(model, loss, Lifted),
         optimizer=optimizer,
         batches=Batches(data.train, batch_size=None if spec.batch_size == "full" else spec.batch_size, seed=spec.seed),
         splits={"train": data.train, "test": data.test},
@@ -60,7 +66,7 @@ def build(spec: RunSpec, *, data: Dataset | None = None) -> Training:
         reduction=spec.reduction,
         clip_grad_norm=None if spec.clip_grad_norm == "none" else spec.clip_grad_norm,
         rate=RATES[spec.rate.name](**_tuples(spec.rate.options)),
-        descent=Lifted(optimizer.per_sample) if isinstance(optimizer, SAM) else None,
+        descent=objective_of(model, optimizer.per_sample, Lifted) if isinstance(optimizer, SAM) else None,
     )
 
 

@@ -1,0 +1,62 @@
+"""From an ensemble's name and options to the model that trains: what a run knows and a TOML file cannot say."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import nn
+
+from surefoot.ensembles import ENSEMBLES, DeepEnsemble, Ensemble, MCDropout, with_dropout
+from surefoot.losses import Loss, Objective
+from surefoot.registry import look_up
+from surefoot.runs.spec import RunSpec
+from surefoot.runs.typecheck import check_options, options_of
+
+_SUPPLIED = {"model", "models", "build", "seed", "num_train", "batches"}  # by the run, not by its spec
+_COLLECTED = ("swag", "bsam")  # from a training that goes on without them
+_EVERY = {"single": None, **ENSEMBLES}
+
+
+def check_ensemble(spec: RunSpec) -> None:
+    """Raise ValueError unless the name is known, its options fit, and it combines with the rest of the spec."""
+    name, options = spec.ensemble.name, spec.ensemble.options
+    look_up("ensemble", name, _EVERY)
+    if name in _COLLECTED:
+        raise ValueError(
+            f"`ensemble.name` cannot be {name!r} in a run: it collects weights from a training that does not know of "
+            "it. Use it in Python, as docs/ensembles.md shows."
+        )
+    check_options("ensemble", options, *_makers(name), supplied=_SUPPLIED)
+
+
+def build_ensemble(spec: RunSpec, make: Callable[[], nn.Module], *, num_train: int) -> nn.Module:
+    """The model that `make` makes, or the ensemble of such that a checked spec names."""
+    name, options = spec.ensemble.name, dict(spec.ensemble.options)
+    if name == "single":
+        return make()
+    if name == "deep_ensemble":
+        return DeepEnsemble.built(make, seed=spec.seed, **options)
+    if name == "mc_dropout":
+        return MCDropout(with_dropout(make(), rate=options.pop("rate", 0.1)), **options)
+    kind: Any = ENSEMBLES[name]
+    supplied: Mapping[str, Any] = {"num_train": num_train} if "num_train" in options_of(kind) else {}
+    made: nn.Module = kind(make(), **supplied, **options)
+    return made
+
+
+def objective_of(model: nn.Module, loss: Loss, lifted: Callable[[Loss], Objective]) -> Objective:
+    """The loss as the objective of a model: an ensemble's own way to lift it, else `lifted`."""
+    return model.objective(loss) if isinstance(model, Ensemble) else lifted(loss)
+
+
+def _makers(name: str) -> list[Callable[..., Any]]:
+    if name == "single":
+        return []
+    if name == "deep_ensemble":
+        return [DeepEnsemble.built]
+    if name == "mc_dropout":
+        return [MCDropout, _rate]
+    return [ENSEMBLES[name]]
+
+
+def _rate(*, rate: float = 0.1) -> float:
+    return rate
