@@ -82,6 +82,11 @@ class CurvatureMatrix(ABC):
             raise ValueError("The data must hold at least one sample, got none; is it an iterator that has ended?")
         if getattr(loss, "reduction", "none") == "sum":
             raise ValueError("`loss` must give a value per sample or their mean, got one with reduction='sum'.")
+        if getattr(loss, "couples_samples", False):
+            raise ValueError(
+                f"`loss` couples the samples of a batch, so its curvature is no mean over samples, got "
+                f"{type(loss).__name__}: measure that of its base, cross-entropy for example."
+            )
         named = [(name, p) for name, p in model.named_parameters() if p.requires_grad and only(name)]
         if not named:
             raise ValueError("`model` must have at least one parameter that requires a gradient, got none.")

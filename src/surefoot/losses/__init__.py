@@ -3,16 +3,60 @@
 from collections.abc import Callable
 
 from surefoot.losses.acls import ACLS
+from surefoot.losses.brier import Brier
+from surefoot.losses.cpc import CPC
 from surefoot.losses.cross_entropy import CrossEntropy
+from surefoot.losses.dece import DECE
+from surefoot.losses.dual_focal import DualFocal
+from surefoot.losses.entropy_penalty import EntropyPenalty
+from surefoot.losses.flsd53 import FLSD53
 from surefoot.losses.focal import Focal
+from surefoot.losses.label_smoothing import LabelSmoothing
+from surefoot.losses.mbls import MbLS
+from surefoot.losses.mdca import MDCA
+from surefoot.losses.mmce import MMCE
 from surefoot.losses.mse import MSE
-from surefoot.losses.objective import Batch, Lifted, Loss, Objective
+from surefoot.losses.objective import Batch, Lifted, Loss, Objective, couples_samples
+from surefoot.losses.soft_binned_ece import SoftBinnedECE
 
 LOSSES: dict[str, Callable[..., Loss]] = {
     "acls": ACLS,
+    "brier": Brier,
+    "cpc": CPC,
     "cross_entropy": CrossEntropy,
+    "dece": DECE,
+    "dual_focal": DualFocal,
+    "entropy_penalty": EntropyPenalty,
+    "flsd53": FLSD53,
     "focal": Focal,
+    "label_smoothing": LabelSmoothing,
+    "mbls": MbLS,
+    "mdca": MDCA,
+    "mmce": MMCE,
     "mse": MSE,
+    "soft_binned_ece": SoftBinnedECE,
 }
 
-__all__ = ["ACLS", "LOSSES", "MSE", "Batch", "CrossEntropy", "Focal", "Lifted", "Loss", "Objective"]
+__all__ = [
+    "ACLS",
+    "CPC",
+    "DECE",
+    "FLSD53",
+    "LOSSES",
+    "MDCA",
+    "MMCE",
+    "MSE",
+    "Batch",
+    "Brier",
+    "CrossEntropy",
+    "DualFocal",
+    "EntropyPenalty",
+    "Focal",
+    "LabelSmoothing",
+    "Lifted",
+    "Loss",
+    "MbLS",
+    "Objective",
+    "SoftBinnedECE",
+    "couples_samples",
+]

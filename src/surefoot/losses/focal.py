@@ -5,21 +5,23 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from surefoot.losses.outputs import power, true_log_probability
+from surefoot.losses.penalised import check_at_least_zero
+
 
 @dataclass(frozen=True)
 class Focal:
     r"""-(1 - p)^gamma ln p with p the true class's probability: cross-entropy that tires of samples it has learnt.
 
-    Lin et al. 2017, for calibration Mukhoti et al. 2020. gamma = 0 is cross-entropy.
+    Range [0, inf). Lin et al. 2017, for calibration Mukhoti et al. 2020, whose gamma of 3 is the default; they sum over
+    the batch and clip gradients to norm 2, where training here takes the mean. gamma = 0 is cross-entropy.
     """
 
     gamma: float = 3.0
 
     def __post_init__(self) -> None:
-        if not self.gamma >= 0:
-            raise ValueError(f"`gamma` must be at least 0, got {self.gamma}.")
+        check_at_least_zero(self, "gamma")
 
     def __call__(self, logits: Tensor, labels: Tensor, /) -> Tensor:
-        logp = logits.log_softmax(dim=1).gather(1, labels[:, None]).squeeze(1)
-        rest = -torch.expm1(logp)
-        return -rest.clamp(min=1e-12).pow(self.gamma) * logp  # [N]; powers of 0 have no finite slopes
+        logp = true_log_probability(logits, labels)
+        return -power(-torch.expm1(logp), self.gamma) * logp  # [N]

@@ -16,7 +16,10 @@ class Batch:
 
 
 class Loss(Protocol):
-    """Maps logits [N, K] and labels [N] to one value per sample [N]."""
+    """Maps logits [N, K] and labels [N] to one value per sample [N]; training minimises their mean.
+
+    One whose values depend on the other samples of the batch says so by `couples_samples = True`.
+    """
 
     def __call__(self, logits: Tensor, labels: Tensor, /) -> Tensor: ...
 
@@ -35,3 +38,8 @@ class Lifted:
 
     def __call__(self, model: nn.Module, batch: Batch, /) -> Tensor:
         return self.loss(model(batch.inputs), batch.labels)
+
+
+def couples_samples(loss: Loss | Objective) -> bool:
+    """Whether a sample's value depends on the other samples of its batch; such a loss has no curvature per sample."""
+    return bool(getattr(loss.loss if isinstance(loss, Lifted) else loss, "couples_samples", False))
