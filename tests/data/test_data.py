@@ -81,3 +81,32 @@ def test_cifar10_with_labels_out_of_range_is_refused(monkeypatch: pytest.MonkeyP
 
 def test_every_dataset_has_a_docstring() -> None:
     assert all(make.__doc__ for make in DATASETS.values())
+
+
+def test_validation_samples_are_the_last_of_those_to_train_on() -> None:
+    plain, held = digits(num_train=300), digits(num_train=300, num_validation=50)
+    assert plain.validation is None
+    assert list(plain.splits) == ["train", "test"]
+    assert list(held.splits) == ["train", "test", "validation"]
+    assert held.validation is not None
+    assert len(held.train.labels) == 250
+    assert torch.equal(torch.cat([held.train.labels, held.validation.labels]), plain.train.labels)
+    assert torch.equal(held.test.labels, plain.test.labels)
+    torch.testing.assert_close(held.train.inputs, digits(num_train=250).train.inputs)  # by its own mean and deviation
+    moved = held.to(torch.device("cpu"))
+    assert moved.validation is not None
+    assert torch.equal(moved.validation.inputs, held.validation.inputs)
+    assert plain.to(torch.device("cpu")).validation is None
+    for wrong in (-1, 300):
+        with pytest.raises(ValueError, match=r"`num_validation` must lie in 0..299"):
+            digits(num_train=300, num_validation=wrong)
+    good = Split(torch.zeros(2, 3), torch.tensor([0, 1]))
+    with pytest.raises(ValueError, match="The validation split of x is empty"):
+        Dataset("x", 2, good, good, Split(torch.zeros(0, 3), torch.zeros(0, dtype=torch.long)))
+
+
+def test_validation_samples_of_cifar10(cifar10: None) -> None:
+    held = cifar10_5k(num_train=60, num_test=10, num_validation=20)
+    assert held.validation is not None
+    assert torch.equal(held.validation.labels, cifar10_5k(num_train=60, num_test=10).train.labels[40:])
+    torch.testing.assert_close(held.train.inputs, cifar10_5k(num_train=40, num_test=10).train.inputs)

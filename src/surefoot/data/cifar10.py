@@ -7,19 +7,21 @@ from zipfile import BadZipFile
 import numpy as np
 import torch
 
-from surefoot.data.dataset import Dataset, Split, check_count, standardised
+from surefoot.data.dataset import Dataset, Split, check_count, check_held_out, standardised
 
 FILE = "cifar10_5k.npz"
 
 
-def cifar10_5k(*, num_train: int = 5000, num_test: int = 5000) -> Dataset:
+def cifar10_5k(*, num_train: int = 5000, num_test: int = 5000, num_validation: int = 0) -> Dataset:
     """The first `num_train` and `num_test` images in canonical order, 3x32x32, standardised per coordinate.
 
+    The last `num_validation` of those to train on are held out for validation instead.
     Read from `cifar10_5k.npz` (uint8 NHWC arrays `x_train`, `y_train`, `x_test`, `y_test`) in the folder that the
     environment variable SUREFOOT_DATA names.
     """
     check_count("num_train", num_train, available=5000)
     check_count("num_test", num_test, available=5000)
+    check_held_out(num_validation, num_train=num_train)
     path = data_folder() / FILE
     try:
         with np.load(path, allow_pickle=False) as archive:
@@ -27,9 +29,17 @@ def cifar10_5k(*, num_train: int = 5000, num_test: int = 5000) -> Dataset:
             labels = [archive["y_train"][:num_train], archive["y_test"][:num_test]]
     except (BadZipFile, KeyError, ValueError, EOFError) as error:
         raise ValueError(f"{path} is not what it should be: {error}.") from None
-    train, test = standardised(*(part.transpose(0, 3, 1, 2).astype(np.float64) / 255 for part in pixels))
-    known, asked = (torch.from_numpy(part.astype(np.int64)) for part in labels)
-    return Dataset(name="cifar10-5k", num_classes=10, train=Split(train, known), test=Split(test, asked))
+    known, asked = (part.transpose(0, 3, 1, 2).astype(np.float64) / 255 for part in pixels)
+    kept = num_train - num_validation
+    train, held, test = standardised(known[:kept], known[kept:], asked)
+    right, wanted = (torch.from_numpy(part.astype(np.int64)) for part in labels)
+    return Dataset(
+        name="cifar10-5k",
+        num_classes=10,
+        train=Split(train, right[:kept]),
+        test=Split(test, wanted),
+        validation=Split(held, right[kept:]) if num_validation else None,
+    )
 
 
 def data_folder() -> Path:

@@ -1,4 +1,4 @@
-"""A train and a test set in memory."""
+"""A train and a test set in memory, and a validation set where there is one."""
 
 from dataclasses import dataclass, replace
 
@@ -24,15 +24,16 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Named splits `train` and `test` over `num_classes` classes, standardised, float32."""
+    """Named splits `train`, `test` and maybe `validation` over `num_classes` classes, standardised, float32."""
 
     name: str
     num_classes: int
     train: Split
     test: Split
+    validation: Split | None = None  # for what training itself looks at beside the training set
 
     def __post_init__(self) -> None:
-        for name, split in (("train", self.train), ("test", self.test)):
+        for name, split in self.splits.items():
             if len(split.inputs) != len(split.labels):
                 raise ValueError(
                     f"The {name} split of {self.name} has {len(split.inputs)} inputs but {len(split.labels)} labels."
@@ -45,25 +46,37 @@ class Dataset:
                 raise ValueError(f"In the {name} split of {self.name}: {error}") from None
 
     @property
+    def splits(self) -> dict[str, Split]:
+        """Those that there are, by name."""
+        held = {} if self.validation is None else {"validation": self.validation}
+        return {"train": self.train, "test": self.test, **held}
+
+    @property
     def input_shape(self) -> tuple[int, ...]:
         """The shape of one sample."""
         return tuple(self.train.inputs.shape[1:])
 
     def to(self, device: torch.device) -> "Dataset":
         """The same data on another device."""
-        return replace(self, train=self.train.to(device), test=self.test.to(device))
+        moved = {name: split.to(device) for name, split in self.splits.items()}
+        return replace(self, **moved)  # type: ignore[arg-type]
 
 
-def standardised(train: NDArray[np.float64], test: NDArray[np.float64]) -> tuple[Tensor, Tensor]:
-    """Both sets shifted and scaled, per coordinate, by the mean and deviation of the training samples used.
+def standardised(train: NDArray[np.float64], *others: NDArray[np.float64]) -> tuple[Tensor, ...]:
+    """All sets shifted and scaled, per coordinate, by the mean and deviation of the training samples used.
 
     A coordinate that never varies in training is only shifted.
     """
     mean = train.mean(axis=0)
     std = train.std(axis=0)
     std[std == 0] = 1.0
-    first, second = ((torch.from_numpy((part - mean) / std)).float() for part in (train, test))
-    return first, second
+    return tuple(torch.from_numpy((part - mean) / std).float() for part in (train, *others))
+
+
+def check_held_out(num_validation: int, *, num_train: int) -> None:
+    """Raise ValueError unless 0 <= num_validation < num_train."""
+    if not 0 <= num_validation < num_train:
+        raise ValueError(f"`num_validation` must lie in 0..{num_train - 1}, got {num_validation}.")
 
 
 def with_noisy_labels(labels: NDArray[np.int64], *, share: float, num_classes: int, seed: int) -> NDArray[np.int64]:

@@ -3,28 +3,34 @@
 import numpy as np
 import torch
 
-from surefoot.data.dataset import Dataset, Split, check_count, standardised, with_noisy_labels
+from surefoot.data.dataset import Dataset, Split, check_count, check_held_out, standardised, with_noisy_labels
 
 _NUM_IMAGES = 1797
 
 
-def digits(*, num_train: int = 1200, noisy_labels: float = 0.0, noise_seed: int = 0) -> Dataset:
+def digits(
+    *, num_train: int = 1200, num_validation: int = 0, noisy_labels: float = 0.0, noise_seed: int = 0
+) -> Dataset:
     """1,797 grey images of 8x8 pixels, 10 classes: `num_train` to train on, the rest to test.
 
     The order is shuffled once, by a fixed seed, because neighbours in the file come from one writer. `noisy_labels` is
-    the share of labels replaced by another class, in training and test alike: a harder task, not a shifted one.
+    the share of labels replaced by another class, in training and test alike: a harder task, not a shifted one. The
+    last `num_validation` of those to train on are held out for validation instead.
     """
     from sklearn.datasets import load_digits
 
     check_count("num_train", num_train, available=_NUM_IMAGES - 1)
+    check_held_out(num_validation, num_train=num_train)
     images, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(_NUM_IMAGES)
     images, labels = images[order].astype(np.float64), labels[order].astype(np.int64)
-    train, test = standardised(images[:num_train], images[num_train:])
+    kept = num_train - num_validation
+    train, held, test = standardised(images[:kept], images[kept:num_train], images[num_train:])
     noisy = torch.from_numpy(with_noisy_labels(labels, share=noisy_labels, num_classes=10, seed=noise_seed))
     return Dataset(
         name="digits",
         num_classes=10,
-        train=Split(train, noisy[:num_train]),
+        train=Split(train, noisy[:kept]),
         test=Split(test, noisy[num_train:]),
+        validation=Split(held, noisy[kept:num_train]) if num_validation else None,
     )
