@@ -16,8 +16,8 @@ class CPC(Penalised):
 
     D = -1/(K-1) sum_j ln s(z_y - z_j) and E = -1/((K-1)(K-2)) sum_jk 1/2 ln s(z_j - z_k) over classes j, k other than
     the label, s the logistic function; j = k included, which adds the constant ln 2 / (2 (K - 2)). Range [0, inf).
-    Cheng and Vasconcelos 2022, by formulas and weights of others' code: the authors' could not be read. Needs at least 3
-    classes. O(N K^2) work, O(N K) memory.
+    Cheng and Vasconcelos 2022, by formulas and weights of others' code: the authors' could not be read. Needs at least
+    3 classes. O(N K^2) work, O(N K) memory.
     """
 
     strength: float = 1.0  # of both

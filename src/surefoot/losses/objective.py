@@ -1,9 +1,11 @@
 """What is minimised: an objective of model and batch, of which a loss of logits is the common case."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
+
+from surefoot.predictions import Predictions
 
 
 @dataclass(frozen=True, eq=False)
@@ -12,7 +14,7 @@ class Batch:
 
     inputs: Tensor  # [N, ...]
     labels: Tensor  # [N]
-    indices: Tensor  # [N]
+    indices: Tensor  # [N]; -1 for samples that are not of the training set
 
 
 class Loss(Protocol):
@@ -30,6 +32,30 @@ class Objective(Protocol):
     def __call__(self, model: nn.Module, batch: Batch, /) -> Tensor: ...
 
 
+@runtime_checkable
+class Remembering(Protocol):
+    """What a loss or an objective offers beside its values if they depend on the steps before.
+
+    Its values must not change by being asked for: an optimizer asks twice for one step, observers ask in between.
+    """
+
+    def stepped(self, batch: Batch, logits: Tensor) -> None:
+        """After an optimizer step: its batch, and what the model returned first for it, without a graph."""
+        ...
+
+    def passed(self, validation: Predictions | None) -> None:
+        """After each pass over the training set: what the model says of the validation set, if there is one."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that is remembered, as tensors and plain values."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state."""
+        ...
+
+
 @dataclass(frozen=True)
 class Lifted:
     """A loss of logits and labels as an objective."""
@@ -40,6 +66,17 @@ class Lifted:
         return self.loss(model(batch.inputs), batch.labels)
 
 
-def couples_samples(loss: Loss | Objective) -> bool:
+def innermost(objective: Loss | Objective) -> Loss | Objective:
+    """The loss that was lifted, or else the objective itself."""
+    return objective.loss if isinstance(objective, Lifted) else objective
+
+
+def couples_samples(objective: Loss | Objective) -> bool:
     """Whether a sample's value depends on the other samples of its batch; such a loss has no curvature per sample."""
-    return bool(getattr(loss.loss if isinstance(loss, Lifted) else loss, "couples_samples", False))
+    return bool(getattr(innermost(objective), "couples_samples", False))
+
+
+def memory_of(objective: Loss | Objective) -> Remembering | None:
+    """The loss or objective if it remembers."""
+    held = innermost(objective)
+    return held if isinstance(held, Remembering) else None

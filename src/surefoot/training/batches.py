@@ -24,11 +24,15 @@ class Batches:
         self._pass = -1
         self._order = torch.arange(len(split.labels), device=split.labels.device)
 
+    @property
+    def steps_per_pass(self) -> int:
+        """How many batches hold all samples once."""
+        return -(-len(self.split.labels) // self.batch_size)
+
     def __call__(self, step: int) -> Batch:
         if not self.shuffled:
             return Batch(self.split.inputs, self.split.labels, self._order)
-        per_pass = -(-len(self.split.labels) // self.batch_size)
-        number, position = divmod(step, per_pass)
+        number, position = divmod(step, self.steps_per_pass)
         if number != self._pass:
             self._pass, self._order = number, self._permutation(number)
         indices = self._order[position * self.batch_size : (position + 1) * self.batch_size]

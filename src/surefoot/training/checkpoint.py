@@ -10,14 +10,17 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from surefoot.files import write_atomically
+from surefoot.losses import memory_of
 from surefoot.training.loop import Training
 
 
 def save(path: Path, training: Training, **extra: Any) -> None:
-    """Write weights, optimizer, observers, generators and counters, and what `extra` (plain values) adds."""
+    """Write weights, optimizer, objective, observers, generators, counters, and what `extra` (plain values) adds."""
+    memory = memory_of(training.objective)
     state = {
         "model": training.model.state_dict(),
         "optimizer": training.optimizer.state_dict(),
+        "objective": {} if memory is None else memory.state_dict(),
         "observers": {name: observer.state_dict() for name, observer in training.observers.items()},
         "generators": _generators(),
         "step": training.step,
@@ -46,6 +49,9 @@ def restore(training: Training, state: dict[str, Any]) -> None:
     """Bring `training` to a state that `read` returned. Weights keep their device."""
     training.model.load_state_dict(state["model"])
     training.optimizer.load_state_dict(state["optimizer"])
+    memory = memory_of(training.objective)
+    if memory is not None and state.get("objective"):  # older checkpoints have none
+        memory.load_state_dict(state["objective"])
     for name, observer in training.observers.items():
         observer.load_state_dict(state["observers"][name])
     torch.set_rng_state(state["generators"]["cpu"])

@@ -1,15 +1,17 @@
 """The loop."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from surefoot.data import Split
-from surefoot.losses import Objective
+from surefoot.losses import Objective, memory_of
+from surefoot.predictions import Predictions
 from surefoot.training.batches import Batches
 from surefoot.training.observers import Observer
 from surefoot.training.rates import Constant
@@ -61,10 +63,12 @@ class Training:
             group["lr"] = factor * lr
         batch = self.batches(self.step)
         objective = self.descent or self.objective
+        returned: list[Tensor] = []
 
         def closure() -> Tensor:
             self.optimizer.zero_grad()
-            values = objective(self.model, batch)
+            with _first_output(self.model, into=returned):
+                values = objective(self.model, batch)
             loss = values.mean()
             (values.sum() if self.reduction == "sum" else loss).backward()  # type: ignore[no-untyped-call]
             if self.clip_grad_norm is not None:
@@ -79,6 +83,31 @@ class Training:
         if loss > EXPLODED * max(self.first_loss, 1.0):
             raise Diverged(f"loss exploded from {self.first_loss:.3g} to {loss:.3g} at step {self.step}")
         self.step += 1
+        memory = memory_of(self.objective)
+        if memory is not None:
+            memory.stepped(batch, returned[0])
+            if self.step % self.batches.steps_per_pass == 0:
+                memory.passed(self._validation())
+
+    def _validation(self) -> Predictions | None:
+        if "validation" not in self.splits:
+            return None
+        return Snapshot(self.step, self.model, self.objective, self.splits).predictions("validation")
+
+
+@contextmanager
+def _first_output(model: nn.Module, *, into: list[Tensor]) -> Iterator[None]:
+    """Put what the model returns first inside the block into an empty list; a list with something in it stays."""
+
+    def note(module: nn.Module, given: Any, output: Tensor) -> None:
+        if not into:
+            into.append(output.detach())
+
+    hook = model.register_forward_hook(note)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def train(

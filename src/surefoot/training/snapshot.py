@@ -54,5 +54,7 @@ class Snapshot:
                 values = self.objective.loss(self.logits(split), data.labels)
             else:
                 indices = torch.arange(len(data.labels), device=data.labels.device)
+                if split != "train":
+                    indices = torch.full_like(indices, -1)
                 values = self.objective(self.model, Batch(data.inputs, data.labels, indices))
         return float(values.mean())

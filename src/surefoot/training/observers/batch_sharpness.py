@@ -13,6 +13,7 @@ class BatchSharpness(Stateless):
     objective that is a loss of logits.
     """
 
+    needs_curvature = True  # of a loss of logits
     quantities: tuple[str, ...] = ("batch_sharpness", "batch_sharpness_error")
 
     def __init__(

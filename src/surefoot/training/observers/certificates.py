@@ -27,6 +27,7 @@ class Certificates:
     sharpness is measured by a tracker of its own that stops on its residual. Only for cross-entropy.
     """
 
+    needs_curvature = True  # of a loss of logits
     quantities: tuple[str, ...] = (
         "certified_ece",
         "certified_sharpness",

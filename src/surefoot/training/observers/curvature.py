@@ -17,6 +17,7 @@ class Curvature:
     that split; `ggn_gradients` is what it did cost. See `SharpnessTracker`. The objective must be a loss of logits.
     """
 
+    needs_curvature = True  # of a loss of logits
     matrix: type[CurvatureMatrix] = GGN
     splits: tuple[str, ...] | None = None  # all
     quantities: tuple[str, ...] = tuple(

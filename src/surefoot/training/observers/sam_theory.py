@@ -21,6 +21,7 @@ class SamTheory(Stateless):
     for cross-entropy.
     """
 
+    needs_curvature = True  # of a loss of logits
     quantities: tuple[str, ...] = (
         "sam_kappa_min",
         "sam_kappa_floor",
