@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 import torch
 
@@ -19,7 +21,7 @@ OPTIONS = {
 }
 
 
-def spec(name: str, optimizer: str = "sgd", **changes: object) -> RunSpec:
+def spec(name: str, optimizer: str = "sgd", **changes: Any) -> RunSpec:
     tree = {
         "optimizer": {"name": optimizer, "lr": 0.1},
         "budget": 40,
@@ -52,6 +54,18 @@ def test_members_start_apart_and_dropout_is_put_in() -> None:
     first, second = (next(model.parameters()) for model in deep.models)
     assert not torch.equal(first, second)
     assert isinstance(build(spec("mc_dropout")).model, MCDropout)
+
+
+def test_what_does_not_combine_is_refused_before_any_work() -> None:
+    validated = {**DATA, "num_validation": 10}
+    for changes, message in (
+        ({"observers": {}}, "observer curvature needs the curvature of one model's loss"),
+        ({"loss": {"name": "mixup"}}, "mixup is none"),
+        ({"loss": {"name": "adafocal"}, "data": validated}, "adafocal remembers what one model said"),
+        ({"optimizer": "bulk_sgd"}, "bulk_sgd needs the curvature"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            check(spec("mimo", **changes))
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def _registry(kind: str) -> Mapping[str, Any]:
 
     tables: dict[str, Mapping[str, Any]] = {
         "optimizers": surefoot.optim.OPTIMIZERS,
-        "losses": surefoot.losses.LOSSES,
+        "losses": {**surefoot.losses.LOSSES, **surefoot.losses.OBJECTIVES},
         "models": surefoot.models.MODELS,
         "datasets": surefoot.data.DATASETS,
         "metrics": surefoot.metrics.METRICS,

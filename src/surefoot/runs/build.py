@@ -7,11 +7,12 @@ import torch
 from torch import nn
 
 from surefoot.data import DATASETS, Dataset
-from surefoot.losses import LOSSES, Lifted
+from surefoot.losses import Lifted
 from surefoot.models import MODELS
 from surefoot.optim import SAM
 from surefoot.registry import look_up
 from surefoot.runs.ensembles import build_ensemble, check_ensemble, objective_of
+from surefoot.runs.objectives import build_objective, check_objective, fitted
 from surefoot.runs.optimizers import build_optimizer, check_optimizer
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.typecheck import check_options
@@ -28,13 +29,13 @@ def check(spec: RunSpec) -> None:
     for key in context.keys() & spec.model.options.keys():
         raise ValueError(f"`model.{key}` follows from the data and cannot be set.")
     check_options("model", {**spec.model.options, **context}, look_up("model", spec.model.name, MODELS))
-    check_options("loss", spec.loss.options, look_up("loss", spec.loss.name, LOSSES))
     check_options("rate", spec.rate.options, look_up("rate", spec.rate.name, RATES))
     look_up("augmentation", spec.augment.name, {"none": None})
-    check_ensemble(spec)
     check_optimizer(spec)
     for name, options in spec.observers.items():
         check_options(f"observers.{name}", options, look_up("observer", name, OBSERVERS))
+    check_objective(spec)
+    check_ensemble(spec)
 
 
 def build(spec: RunSpec, *, data: Dataset | None = None) -> Training:
@@ -53,20 +54,21 @@ def build(spec: RunSpec, *, data: Dataset | None = None) -> Training:
             input_shape=data.input_shape, num_classes=data.num_classes, **_tuples(spec.model.options)
         )
 
-    model = build_ensemble(spec, make, num_train=len(data.train.labels)).to(device)
-    loss = LOSSES[spec.loss.name](**spec.loss.options)
+    model = fitted(spec, build_ensemble(spec, make, num_train=len(data.train.labels))).to(device)
+    objective = build_objective(spec, model, data)
+    loss = objective.loss if isinstance(objective, Lifted) else None
     optimizer = build_optimizer(spec, model, loss, data.train)
     return Training(
         model=model,
-        objective=objective_of(model, loss, Lifted),
+        objective=objective if loss is None else objective_of(model, loss),
         optimizer=optimizer,
         batches=Batches(data.train, batch_size=None if spec.batch_size == "full" else spec.batch_size, seed=spec.seed),
-        splits={"train": data.train, "test": data.test},
+        splits=data.splits,
         observers={name: OBSERVERS[name](**options) for name, options in spec.observers.items()},
         reduction=spec.reduction,
         clip_grad_norm=None if spec.clip_grad_norm == "none" else spec.clip_grad_norm,
         rate=RATES[spec.rate.name](**_tuples(spec.rate.options)),
-        descent=objective_of(model, optimizer.per_sample, Lifted) if isinstance(optimizer, SAM) else None,
+        descent=objective_of(model, optimizer.per_sample) if isinstance(optimizer, SAM) and loss is not None else None,
     )
 
 

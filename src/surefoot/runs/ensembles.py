@@ -6,10 +6,12 @@ from typing import Any
 from torch import nn
 
 from surefoot.ensembles import ENSEMBLES, DeepEnsemble, Ensemble, MCDropout, with_dropout
-from surefoot.losses import Loss, Objective
+from surefoot.losses import LOSSES, Lifted, Loss, Objective, Remembering
+from surefoot.optim import OPTIMIZERS, BulkSGD
 from surefoot.registry import look_up
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.typecheck import check_options, options_of
+from surefoot.training.observers import OBSERVERS
 
 _SUPPLIED = {"model", "models", "build", "seed", "num_train", "batches"}  # by the run, not by its spec
 _COLLECTED = ("swag", "bsam")  # from a training that goes on without them
@@ -26,6 +28,25 @@ def check_ensemble(spec: RunSpec) -> None:
             "it. Use it in Python, as docs/ensembles.md shows."
         )
     check_options("ensemble", options, *_makers(name), supplied=_SUPPLIED)
+    if name != "single":
+        _check_combination(spec)
+
+
+def _check_combination(spec: RunSpec) -> None:
+    name, loss = spec.ensemble.name, spec.loss.name
+    if loss not in LOSSES:
+        raise ValueError(f"An ensemble trains its members on a loss of logits, and {loss} is none: use another.")
+    kind: Any = LOSSES[loss]
+    if issubclass(kind, Remembering):
+        raise ValueError(f"The loss {loss} remembers what one model said, and {name} has several: use another.")
+    if issubclass(OPTIMIZERS[spec.optimizer.name], BulkSGD):
+        raise ValueError(f"{spec.optimizer.name} needs the curvature of one model's loss, and {name} has several.")
+    for observer in spec.observers:
+        if getattr(OBSERVERS[observer], "needs_curvature", False):
+            raise ValueError(
+                f"The observer {observer} needs the curvature of one model's loss, and {name} has several: "
+                f"set `observers.{observer}` to false."
+            )
 
 
 def build_ensemble(spec: RunSpec, make: Callable[[], nn.Module], *, num_train: int) -> nn.Module:
@@ -43,9 +64,9 @@ def build_ensemble(spec: RunSpec, make: Callable[[], nn.Module], *, num_train: i
     return made
 
 
-def objective_of(model: nn.Module, loss: Loss, lifted: Callable[[Loss], Objective]) -> Objective:
-    """The loss as the objective of a model: an ensemble's own way to lift it, else `lifted`."""
-    return model.objective(loss) if isinstance(model, Ensemble) else lifted(loss)
+def objective_of(model: nn.Module, loss: Loss) -> Objective:
+    """The loss as the objective of a model: an ensemble has its own way to lift it."""
+    return model.objective(loss) if isinstance(model, Ensemble) else Lifted(loss)
 
 
 def _makers(name: str) -> list[Callable[..., Any]]:

@@ -40,8 +40,8 @@ def check_optimizer(spec: RunSpec) -> None:
         raise ValueError(f'`batch_size` must be "full" for {spec.optimizer.name}, got {spec.batch_size}.')
 
 
-def build_optimizer(spec: RunSpec, model: nn.Module, loss: Loss, train: Split) -> torch.optim.Optimizer:
-    """The optimizer of a spec that `check_optimizer` has passed."""
+def build_optimizer(spec: RunSpec, model: nn.Module, loss: Loss | None, train: Split) -> torch.optim.Optimizer:
+    """The optimizer of a spec that `check_optimizer` has passed; no `loss` where the objective is more than one."""
     kind: Any = OPTIMIZERS[spec.optimizer.name]
     options: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in spec.optimizer.options.items()
@@ -52,6 +52,8 @@ def build_optimizer(spec: RunSpec, model: nn.Module, loss: Loss, train: Split) -
         options = {"num_samples": len(train.labels), "seed": spec.seed, **options}
     elif issubclass(kind, BulkSGD):
         theirs = {key: options.pop(key) for key in options_of(TopSubspace).keys() & options.keys()}
+        if loss is None:
+            raise ValueError(f"{spec.optimizer.name} needs the curvature of a loss of logits, and there is none.")
         options["subspace"] = TopSubspace(model, loss, train, **{"seed": spec.seed, **theirs})
     made: torch.optim.Optimizer = kind(model.named_parameters(), **options)
     return made

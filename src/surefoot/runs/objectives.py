@@ -1,0 +1,65 @@
+"""From a loss's name and options to what is minimised: what a run knows and a TOML file cannot say is put in here."""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from surefoot.data import DATASETS, Dataset
+from surefoot.losses import LOSSES, OBJECTIVES, Lifted, Objective, couples_samples
+from surefoot.optim import CSAM, OPTIMIZERS, BulkSGD
+from surefoot.registry import look_up
+from surefoot.runs.spec import RunSpec
+from surefoot.runs.typecheck import check_options, options_of
+from surefoot.training.observers import OBSERVERS
+
+_SUPPLIED = {"model", "num_samples"}  # by the run, not by its spec
+
+
+def check_objective(spec: RunSpec) -> None:
+    """Raise ValueError unless the name is known, every option has its key and type, and all that is asked for combines.
+
+    Optimizer and observers must have been checked before.
+    """
+    make = _maker(spec)
+    name = spec.loss.name
+    check_options("loss", spec.loss.options, make, supplied=_SUPPLIED)
+    if getattr(make, "needs_validation", False):
+        held = options_of(DATASETS[spec.data.name]).get("num_validation")
+        if held is not None and not spec.data.options.get("num_validation", held.default):
+            raise ValueError(f"The loss {name} needs a validation split: set `data.num_validation`.")
+    optimizer = OPTIMIZERS[spec.optimizer.name]
+    if name in OBJECTIVES and issubclass(optimizer, CSAM):
+        raise ValueError(f"CSAM weighs the loss of each sample's logits, and {name} is no loss of logits: use another.")
+    if name in LOSSES and not couples_samples(make):
+        return
+    why = "is no loss of logits" if name in OBJECTIVES else "couples the samples of a batch"
+    if issubclass(optimizer, BulkSGD):
+        raise ValueError(f"{spec.optimizer.name} needs the curvature of a loss, and {name} {why}: it has none.")
+    for observer in spec.observers:
+        if getattr(OBSERVERS[observer], "needs_curvature", False):
+            raise ValueError(
+                f"The observer {observer} needs the curvature of a loss, and {name} {why}, so it has none: "
+                f"set `observers.{observer}` to false."
+            )
+
+
+def fitted(spec: RunSpec, model: nn.Module) -> nn.Module:
+    """The model as the objective needs it: some add to it."""
+    wrapped = getattr(_maker(spec), "wrapped", None)
+    return model if wrapped is None else wrapped(model, seed=spec.seed)
+
+
+def build_objective(spec: RunSpec, model: nn.Module, data: Dataset) -> Objective:
+    """What a spec that `check_objective` has passed minimises, losses lifted to objectives."""
+    make = _maker(spec)
+    if getattr(make, "needs_validation", False) and data.validation is None:
+        raise ValueError(f"The loss {spec.loss.name} needs a validation split, and {data.name} has none.")
+    known: dict[str, Any] = {"model": model, "num_samples": len(data.train.labels), "seed": spec.seed}
+    supplied = {key: known[key] for key in options_of(make).keys() & known.keys()}
+    made = make(**{**supplied, **spec.loss.options})
+    return Lifted(made) if spec.loss.name in LOSSES else made
+
+
+def _maker(spec: RunSpec) -> Callable[..., Any]:
+    return look_up("loss", spec.loss.name, {**LOSSES, **OBJECTIVES})
