@@ -20,6 +20,8 @@ from surefoot.training.schedule import Schedule
 
 REMEMBERING = [*OBJECTIVES, *(name for name, make in LOSSES.items() if memory_of(make()) is not None)]
 
+OPTIONS = {"balcal": {"target": 0.5}}  # so that its share moves within a few passes
+
 
 def data() -> Dataset:
     def split(n: int, seed: int) -> Split:
@@ -37,7 +39,7 @@ def make(loss: str, optimizer: str = "sgd", *, observed: bool = True, **options:
             "optimizer": {"name": optimizer, "lr": 0.1, **options},
             "budget": 1,
             "data": {"name": "digits", "num_validation": 1},  # stands for the blobs given
-            "loss": {"name": loss},
+            "loss": {"name": loss, **OPTIONS.get(loss, {})},
             "model": {"name": "mlp", "widths": [8]},
             "batch_size": 8,
             "observers": {"curvature": False} if observed else {"curvature": False, "calibration": False},
