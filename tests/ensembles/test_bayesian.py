@@ -63,7 +63,7 @@ def test_flipout_has_the_mean_and_the_variance_of_independent_weights(shape: tup
     torch.manual_seed(0)
     layer = flipout(nn.Linear(4, 5))
     inputs = normal(*shape)
-    number = 20_000
+    number = 4_000
     with torch.no_grad():
         draws = torch.stack([layer(inputs) for _ in range(number)])
         variance = F.linear(inputs**2, F.softplus(layer.rho) ** 2)
@@ -74,13 +74,24 @@ def test_flipout_has_the_mean_and_the_variance_of_independent_weights(shape: tup
     assert float((noise[:, 0] * noise[:, 1]).mean(dim=0).abs().max()) < 5 * 3**0.5 / number**0.5  # of two samples
 
 
+@pytest.mark.parametrize(("into", "out"), [(2, 1), (1, 2)])
+def test_flipout_flips_inputs_and_outputs_of_one_draw_for_every_sample(into: int, out: int) -> None:
+    torch.manual_seed(0)
+    layer = flipout(nn.Linear(into, out))
+    inputs = torch.ones(64, into, dtype=torch.float64)
+    with torch.no_grad():
+        noise = (layer(inputs) - layer.layer(inputs)).mul(1e9).round().unique(dim=0)
+    assert len(noise) == 4  # a and b with either sign: their sums, or the two of them
+    torch.testing.assert_close(noise, -noise.flip(0))
+
+
 @pytest.mark.parametrize("groups", [1, 2])
 def test_flipout_of_a_convolution_has_the_mean_and_the_variance_of_independent_weights(groups: int) -> None:
     torch.manual_seed(0)
     plain = nn.Conv2d(4, 2, 3, stride=2, padding=1, groups=groups)
     layer = flipout(plain)
     inputs = normal(2, 4, 5, 5)
-    number = 10_000
+    number = 4_000
     with torch.no_grad():
         draws = torch.stack([layer(inputs) for _ in range(number)])
         variance = plain._conv_forward(inputs**2, F.softplus(layer.rho) ** 2, None)

@@ -139,7 +139,9 @@ def test_draws_have_the_mean_and_the_variance_that_bsam_has_learnt() -> None:
     model = nn.Linear(3, 2, bias=False).double()
     optimizer = stepped(model)
     number = 20_000
-    ensemble = BSAMSampling(model, num_samples=number)
+    ensemble = BSAMSampling(
+        nn.Linear(3, 2, bias=False).double(), num_samples=number
+    )  # other weights, until it collects
     ensemble.collect(model, optimizer)
     precision = optimizer.state[model.weight]["precision"]
     torch.testing.assert_close(ensemble.stds, (1 / (20 * precision)).sqrt().flatten())

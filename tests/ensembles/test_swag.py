@@ -64,7 +64,7 @@ def test_moments_are_those_of_all_iterates_and_deviations_of_the_last(number: in
 def test_draws_have_the_mean_and_the_covariance_of_the_formula() -> None:
     swag = collected(CASE["iterates"])
     torch.manual_seed(0)
-    number = 20_000
+    number = 4_000
     draws = torch.stack(
         [swag.weights(torch.randn(2, dtype=torch.float64), torch.randn(3, dtype=torch.float64)) for _ in range(number)]
     )
