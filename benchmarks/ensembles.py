@@ -3,19 +3,22 @@
 digits (scikit-learn, 1x8x8, 1,000 to train on, a fifth of all labels replaced) with the small CNN, without
 augmentation; SGD with momentum 0.9, weight decay 5e-4, cosine learning rate from 0.05, 400 steps of batches of 64. SWAG
 collects every 16 steps of the second half, at a constant rate; bSAM is its own optimizer, at its default rate, with the
-prior that decays as much. Costs are the time of training and of predicting the test samples, divided by those of the
-plain network with the same seed.
+prior that decays as much. Costs are processor time of training and of predicting the test samples, divided by that
+of the plain network with the same seed.
 
 Usage: python benchmarks/ensembles.py [--seeds 3] [--out results/benchmarks/ensembles.md]
 """
 
 import argparse
+import math
+import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from scipy.special import stdtrit
 from torch import Tensor
 
 from surefoot.data import Split, digits
@@ -38,7 +41,6 @@ from surefoot.models import CNN
 from surefoot.optim import BSAM
 from surefoot.predictions import Predictions
 from surefoot.runs.origin import commit, hardware, versions
-from surefoot.studies.correlation import t_interval
 from surefoot.table import Cell, Table
 from surefoot.training.batches import Batches
 
@@ -77,7 +79,7 @@ def measured(make: Callable[[], Ensemble], train: Split, test: Split, seed: int)
     length = 2 * NUM_STEPS if isinstance(ensemble, SWAG) else NUM_STEPS
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, length)
     batches = Batches(train, batch_size=64, seed=seed)
-    begun = time.perf_counter()
+    begun = time.process_time()
     for step in range(NUM_STEPS):
         batch = batches(step)
 
@@ -94,9 +96,9 @@ def measured(make: Callable[[], Ensemble], train: Split, test: Split, seed: int)
             ensemble.collect(ensemble.model)
     if isinstance(ensemble, BSAMSampling):
         ensemble.collect(ensemble.model, optimizer)
-    middle = time.perf_counter()
+    middle = time.process_time()
     probabilities = ensemble.predict(test.inputs)
-    ended = time.perf_counter()
+    ended = time.process_time()
     predictions = Predictions.from_probabilities(probabilities, test.labels)
     accuracy = float(predictions.correct.double().mean())
     return accuracy, float(ece(predictions)), float(nll(predictions)), middle - begun, ended - middle
@@ -119,10 +121,11 @@ def main() -> None:
         for place in range(len(QUANTITIES)):
             values = [run[place] / (one[place] if place > 2 else 1) for run, one in zip(found, plain, strict=True)]
             if place > 2:
-                cells.append(f"{sorted(values)[len(values) // 2]:.1f}")
+                cells.append(f"{statistics.median(values):.1f}")
                 continue
-            low, high = t_interval(values) or (float("nan"), float("nan"))
-            cells.append(f"{sum(values) / len(values):.3f} [{max(low, 0):.3f}, {high:.3f}]")
+            mean, std = statistics.mean(values), statistics.stdev(values)
+            half = float(stdtrit(len(values) - 1, 0.975)) * std / math.sqrt(len(values))
+            cells.append(f"{mean:.3f} [{max(mean - half, 0):.3f}, {mean + half:.3f}]")
         rows.append((name, *cells, len(found)))
         print(*rows[-1], flush=True)
     made = (
@@ -135,7 +138,7 @@ def main() -> None:
         columns=("ensemble", *QUANTITIES, "n"),
         rows=tuple(rows),
         notes=(
-            "Mean over n seeds and, in brackets, its 95 % t-interval; costs are the median over seeds of the ratio to "
+            "Mean over n seeds and, in brackets, its 95 % t-interval; costs are processor time, the median over seeds of the ratio to "
             f"the plain network. Equal numbers of steps ({NUM_STEPS}).",
             made,
         ),
