@@ -1,0 +1,68 @@
+"""What a moving camera sees."""
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from surefoot.data.corruptions.corruption import Corruption
+from surefoot.data.corruptions.draws import Draws
+
+
+def motion_blur(images: Tensor, radius_and_sigma: tuple[int, float], draws: Draws) -> Tensor:
+    """Smeared to one side along a line, at an angle between -45 and 45 degrees, of its own for each image."""
+    return smeared(images, taps(*radius_and_sigma), draws.angles(-45, 45))
+
+
+def smeared(images: Tensor, weights: Tensor, angles: Tensor) -> Tensor:
+    """The sum over i of weights[i] times the image shifted by offset i of its angle, the border replicated.
+
+    From the first offset that reaches the image's size on, nothing is added.
+    """
+    height, width = images.shape[-2:]
+    kept = weights[weights > torch.finfo(images.dtype).eps / 256].tolist()  # the rest is below what a float resolves
+    order = angles.argsort()  # neighbours now share most of their offsets and are shifted together
+    size = torch.tensor([width, height])
+    moves = offsets(angles[order], num_taps=len(kept)).clamp(-size, size)  # [N, T, 2]
+    left, right, up, down = (max(0, int((sign * moves[..., k]).amax())) for k in (0, 1) for sign in (1, -1))
+    padded = F.pad(images[order], (left, right, up, down), mode="replicate")
+    total, weighted = torch.zeros_like(images), torch.empty_like(images)
+    for tap, weight in enumerate(kept):
+        for dx, dy, start, stop in _runs(moves[:, tap]):
+            if abs(dx) >= width or abs(dy) >= height:
+                weighted[start:stop] = 0
+            else:
+                part = padded[start:stop, :, up - dy : up - dy + height, left - dx : left - dx + width]
+                torch.mul(part, weight, out=weighted[start:stop])
+        total += weighted  # in one operation with the product, rounding would depend on where vectors end
+    return total[order.argsort()]
+
+
+def _runs(moves: Tensor) -> Iterator[tuple[int, int, int, int]]:
+    """dx, dy, start and stop of stretches of equal rows [N, 2]."""
+    changes = (moves[1:] != moves[:-1]).any(dim=1).nonzero()[:, 0] + 1
+    starts = [0, *changes.tolist()]
+    for start, stop, (dx, dy) in zip(starts, [*starts[1:], len(moves)], moves[starts].tolist(), strict=True):
+        yield dx, dy, start, stop
+
+
+def taps(radius: int, sigma: float) -> Tensor:
+    """Normalised weights exp(-i^2 / 2 sigma^2) of i = 0..2 radius, float64."""
+    weights = (-(torch.arange(2 * radius + 1, dtype=torch.float64) ** 2) / (2 * sigma**2)).exp()
+    return weights / weights.sum()
+
+
+def offsets(angles: Tensor, *, num_taps: int) -> Tensor:
+    """Where tap i moves the image: dx = -ceil(i cos(angle) - 1/2) and dy = -ceil(i sin(angle) - 1/2), [N, T, 2]."""
+    steps = torch.arange(num_taps, dtype=torch.float64)
+    along = torch.stack([angles.cos()[:, None] * steps, angles.sin()[:, None] * steps], dim=2)
+    return -(along - 0.5).ceil().long()
+
+
+MOTION_BLUR = Corruption(
+    motion_blur,
+    cifar=((6, 1), (6, 1.5), (6, 2), (8, 2), (9, 2.5)),
+    tiny=((10, 1), (10, 1.5), (10, 2), (10, 2.5), (12, 3)),
+    imagenet=((10, 3), (15, 5), (15, 8), (15, 12), (20, 15)),
+)
