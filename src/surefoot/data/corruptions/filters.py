@@ -10,8 +10,8 @@ from torch import Tensor
 def filtered(images: Tensor, kernel: Tensor, *, border: str = "reflect") -> Tensor:
     """Every channel correlated with a kernel [h, w] of odd sides; beyond the border, `reflect` or `replicate` it.
 
-    `reflect` does not repeat the pixel of the border. All channels of all images are taken as channels of one image, for which
-    torch is an order of magnitude faster than for many images of one channel.
+    `reflect` does not repeat the pixel of the border. All channels of all images are taken as channels of one image,
+    for which torch is an order of magnitude faster than for many images of one channel.
     """
     n, channels, height, width = images.shape
     up, left = kernel.shape[0] // 2, kernel.shape[1] // 2
