@@ -11,6 +11,7 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from surefoot.data.corruptions import CORRUPTIONS, corrupted
 from surefoot.data.corruptions.defocus_blur import disk
 from surefoot.data.corruptions.motion_blur import smeared, taps
 from surefoot.files import write_atomically
-from surefoot.models import MODELS
+from surefoot.models import ResNet
 from surefoot.runs.origin import commit, hardware, versions
 from surefoot.table import Cell, Table
 
@@ -127,7 +128,7 @@ def agreement(pictures: torch.Tensor) -> str:
 
 def input_cost(rounds: int) -> tuple[Cell, ...]:
     data = cifar10_5k(num_train=BATCH, num_test=1)
-    model = MODELS["resnet20"](input_shape=data.input_shape, num_classes=10)
+    model = ResNet(depth=20, input_shape=data.input_shape, num_classes=10)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     augment = Augment(cutout=8)
 
@@ -152,9 +153,9 @@ def main() -> None:
     peer.cv2.setNumThreads(1)
     pictures = images(arguments.images)
     made = (
-        f"`python benchmarks/corruptions.py --images {arguments.images} --rounds {arguments.rounds}`, commit {commit()}, "
-        f"{', '.join(f'{k} {v}' for k, v in versions().items())}, imagecorruptions {imagecorruptions.__version__}, "
-        f"{hardware()['processor']}, one thread."
+        f"`python benchmarks/corruptions.py --images {arguments.images} --rounds {arguments.rounds}`, "
+        f"commit {commit()}, {', '.join(f'{k} {v}' for k, v in versions().items())}, "
+        f"imagecorruptions {version('imagecorruptions')}, {hardware()['processor']}, one thread."
     )
     speeds = Table(
         name="corruptions",

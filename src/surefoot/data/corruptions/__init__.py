@@ -51,10 +51,11 @@ def corrupted(
     out = torch.empty_like(images)
     for start in range(0, len(images), at_once):
         part = images[start : start + at_once]
-        floats = part.float() / 255 if part.dtype == torch.uint8 else part
+        whole = part.dtype == torch.uint8
+        floats = part.float().div_(255) if whole else part
         draws = Draws(seed=seed, purpose=f"{corruption} {severity}", indices=places[start : start + at_once])
-        spoiled = chosen.apply(floats, chosen.constants(severity, size=size), draws).clamp(0, 1)
-        out[start : start + at_once] = spoiled * 255 + _SLACK if part.dtype == torch.uint8 else spoiled
+        spoiled = chosen.apply(floats, chosen.constants(severity, size=size), draws).clamp_(0, 1)
+        out[start : start + at_once] = spoiled.mul_(255).add_(_SLACK) if whole else spoiled
     return out
 
 

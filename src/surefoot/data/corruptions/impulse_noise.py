@@ -1,5 +1,6 @@
 """Salt and pepper."""
 
+import torch.nn.functional as F
 from torch import Tensor
 
 from surefoot.data.corruptions.corruption import Corruption
@@ -8,10 +9,8 @@ from surefoot.data.corruptions.draws import Draws
 
 def impulse_noise(images: Tensor, amount: float, draws: Draws) -> Tensor:
     """Each value, channel by channel, replaced with probability `amount` by 0 or 1, either equally likely."""
-    level = round(amount / 2 * 2**32)
-    bits = draws.bits(*images.shape[1:])
-    spoiled = images.masked_fill(bits < level - 2**31, 0.0)
-    return spoiled.masked_fill_(bits >= 2**31 - level, 1.0)
+    lots = draws.bits(*images.shape[1:]).to(images.dtype).mul_(2.0**-31)  # uniform in [-1, 1)
+    return F.hardshrink(lots, 1 - amount).mul_(2).add_(images)  # what is not 0 is now far outside, to be cut off
 
 
 IMPULSE_NOISE = Corruption(
