@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import tyro
 
@@ -36,6 +36,10 @@ MEANING = {
     "auroc_ovr": "do probabilities tell each class from the rest? mean over classes",
     "auroc_ood": "does confidence tell these samples from the foreign ones?",
     "aurc": "mean risk among the most confident",
+    "vote_accuracy": "how often a voter agrees with the prediction",
+    "vote_ece": "mean gap between confidence and the share of voters who agree",
+    "vote_nll": "of the votes, nats",
+    "vote_kl": "how far the probabilities are from the votes, KL(votes || probabilities), nats",
 }
 
 
@@ -63,6 +67,8 @@ class Evaluate:
     """How often the intervals are meant to hold the truth."""
     foreign: Path | None = None
     """A file of predictions on another distribution, under the same names: adds `auroc_ood`."""
+    label_counts: str | None = None
+    """People's votes [N, K] for each sample: a file that holds `counts`, or the name of an array in FILE."""
     diagram: Path | None = None
     """Write the reliability diagram there, as SVG (needs the extra `report`)."""
     json: bool = False
@@ -70,12 +76,14 @@ class Evaluate:
 
     def __call__(self) -> int:
         with request():
+            from surefoot.data.label_counts import read_label_counts
             from surefoot.data.predictions_file import read_predictions, read_scores
             from surefoot.files import write_atomically
             from surefoot.metrics import evaluate
             from surefoot.metrics.evaluation import interval_record
             from surefoot.metrics.intervals.interval import Options
             from surefoot.metrics.intervals.ranks import auroc_ood_interval
+            from surefoot.metrics.label_distribution import vote_intervals
 
             if self.diagram:
                 from surefoot.report.page import check_extra
@@ -87,6 +95,10 @@ class Evaluate:
             options = Options(level=self.level, num_bins=self.bins)
             predictions = read_predictions(self.file, logits=self.logits, probabilities=self.probs, labels=self.labels)
             check_enough(predictions, self.file, num_bins=self.bins)
+            votes = {}
+            if self.label_counts:
+                counts = read_label_counts(self.label_counts, beside=self.file)
+                votes = vote_intervals(predictions, counts, options)
             foreign = None
             if self.foreign:
                 other = read_scores(self.foreign, logits=self.logits, probabilities=self.probs)
@@ -103,12 +115,12 @@ class Evaluate:
                 title = f"{self.file.name}: ECE {found.metrics['ece']}, n = {found.num_samples:,}"
                 write_atomically(self.diagram, reliability_figure(found.diagram, title=title).encode())
                 say(f"Reliability diagram: {self.diagram}")
+        extra = {**votes, **({"auroc_ood": foreign} if foreign else {})}
         if self.json:
-            extra: dict[str, Any] = {"auroc_ood": interval_record(foreign)} if foreign else {}
-            print_json({"file": str(self.file), **found.record(), **extra})
+            records = {name: interval_record(each) for name, each in extra.items()}
+            print_json({"file": str(self.file), **found.record(), **records})
             return 0
-        metrics = {**found.metrics, **({"auroc_ood": foreign} if foreign else {})}
-        print_table(_table(found, metrics, self.file))
+        print_table(_table(found, {**found.metrics, **extra}, self.file))
         return 0
 
 

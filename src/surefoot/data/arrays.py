@@ -159,3 +159,4 @@ _READERS: dict[str, Callable[[Path], Arrays]] = {
     ".safetensors": _from_safetensors,
     ".parquet": _from_parquet,
 }
+READABLE = frozenset(_READERS)  # how names of files end that can be read

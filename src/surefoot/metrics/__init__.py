@@ -11,6 +11,7 @@ from surefoot.metrics.ece import debiased_rms_ce, ece, mce, oe, rms_ce, ue
 from surefoot.metrics.evaluation import EVALUATED, Evaluation, evaluate, intervals
 from surefoot.metrics.intervals import Interval, interval
 from surefoot.metrics.kernel_ce import kce, mmce
+from surefoot.metrics.label_distribution import vote_accuracy, vote_ece, vote_intervals, vote_kl, vote_nll
 from surefoot.metrics.margins import log_margin_moment, margin_quantiles, mean_margin, min_margin
 from surefoot.metrics.ranking import aurc, auroc_correct, auroc_ood, auroc_ovr
 from surefoot.metrics.reliability import ReliabilityBin, reliability
@@ -88,4 +89,9 @@ __all__ = [
     "skce_test",
     "sm_ece",
     "ue",
+    "vote_accuracy",
+    "vote_ece",
+    "vote_intervals",
+    "vote_kl",
+    "vote_nll",
 ]
