@@ -2,14 +2,40 @@
 
 from collections.abc import Callable
 
+from surefoot.data.augment import Augment
 from surefoot.data.cifar10 import cifar10_5k
+from surefoot.data.cifar100 import cifar100, cifar100_5k
+from surefoot.data.corruptions import CORRUPTIONS, corrupted
 from surefoot.data.dataset import Dataset, Split
 from surefoot.data.digits import digits
+from surefoot.data.fetched import cifar10, fashion_mnist, mnist
+from surefoot.data.folder import folder, tiny_imagenet
 from surefoot.data.predictions_file import read_predictions
+from surefoot.data.svhn import svhn, svhn_crops
 
 DATASETS: dict[str, Callable[..., Dataset]] = {
+    "cifar10": cifar10,
     "cifar10-5k": cifar10_5k,
+    "cifar100": cifar100,
+    "cifar100-5k": cifar100_5k,
     "digits": digits,
+    "fashion-mnist": fashion_mnist,
+    "folder": folder,
+    "mnist": mnist,
+    "svhn": svhn,
+    "tiny-imagenet": tiny_imagenet,
 }
 
-__all__ = ["DATASETS", "Dataset", "Split", "cifar10_5k", "digits", "read_predictions"]
+__all__ = [
+    "CORRUPTIONS",
+    "DATASETS",
+    "Augment",
+    "Dataset",
+    "Split",
+    "cifar10_5k",
+    "cifar100_5k",
+    "corrupted",
+    "digits",
+    "read_predictions",
+    "svhn_crops",
+]
