@@ -138,8 +138,8 @@ def main() -> None:
         columns=("ensemble", *QUANTITIES, "n"),
         rows=tuple(rows),
         notes=(
-            "Mean over n seeds and, in brackets, its 95 % t-interval; costs are processor time, the median over seeds of "
-            f"the ratio to the plain network. Equal numbers of steps ({NUM_STEPS}).",
+            "Mean over n seeds and, in brackets, its 95 % t-interval; costs are processor time, the median over seeds "
+            f"of the ratio to the plain network. Equal numbers of steps ({NUM_STEPS}).",
             made,
         ),
     )

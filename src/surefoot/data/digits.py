@@ -9,23 +9,30 @@ _NUM_IMAGES = 1797
 
 
 def digits(
-    *, num_train: int = 1200, num_validation: int = 0, noisy_labels: float = 0.0, noise_seed: int = 0
+    *,
+    num_train: int = 1200,
+    num_validation: int = 0,
+    noisy_labels: float = 0.0,
+    noise_seed: int = 0,
+    images: bool = False,
 ) -> Dataset:
     """1,797 grey images of 8x8 pixels, 10 classes: `num_train` to train on, the rest to test.
 
     The order is shuffled once, by a fixed seed, because neighbours in the file come from one writer. `noisy_labels` is
     the share of labels replaced by another class, in training and test alike: a harder task, not a shifted one. The
-    last `num_validation` of those to train on are held out for validation instead.
+    last `num_validation` of those to train on are held out for validation instead. `images` keeps the shape [1, 8, 8]
+    for networks that need it.
     """
     from sklearn.datasets import load_digits
 
     check_count("num_train", num_train, available=_NUM_IMAGES - 1)
     check_held_out(num_validation, num_train=num_train)
-    images, labels = load_digits(return_X_y=True)
+    pixels, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(_NUM_IMAGES)
-    images, labels = images[order].astype(np.float64), labels[order].astype(np.int64)
+    pixels, labels = pixels[order].astype(np.float64), labels[order].astype(np.int64)
     kept = num_train - num_validation
-    train, held, test = standardised(images[:kept], images[kept:num_train], images[num_train:])
+    parts = standardised(pixels[:kept], pixels[kept:num_train], pixels[num_train:])
+    train, held, test = (part.view(-1, 1, 8, 8) if images else part for part in parts)
     noisy = torch.from_numpy(with_noisy_labels(labels, share=noisy_labels, num_classes=10, seed=noise_seed))
     return Dataset(
         name="digits",

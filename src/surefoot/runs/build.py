@@ -1,12 +1,13 @@
 """From a spec to the objects that train."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
 from surefoot.data import DATASETS, Dataset
+from surefoot.data.augment import Augment
 from surefoot.losses import Lifted
 from surefoot.models import MODELS
 from surefoot.optim import SAM
@@ -22,6 +23,13 @@ from surefoot.training.observers import OBSERVERS
 from surefoot.training.rates import RATES
 
 
+def _nothing(*, seed: int) -> None:
+    """No augmentation."""
+
+
+_AUGMENTS: dict[str, Callable[..., Any]] = {"images": Augment, "none": _nothing}
+
+
 def check(spec: RunSpec) -> None:
     """Raise ValueError unless every name is known and every option has its key and type. Builds and loads nothing."""
     check_options("data", spec.data.options, look_up("dataset", spec.data.name, DATASETS))
@@ -30,7 +38,9 @@ def check(spec: RunSpec) -> None:
         raise ValueError(f"`model.{key}` follows from the data and cannot be set.")
     check_options("model", {**spec.model.options, **context}, look_up("model", spec.model.name, MODELS))
     check_options("rate", spec.rate.options, look_up("rate", spec.rate.name, RATES))
-    look_up("augmentation", spec.augment.name, {"none": None})
+    check_options(
+        "augment", spec.augment.options, look_up("augmentation", spec.augment.name, _AUGMENTS), supplied={"seed"}
+    )
     check_optimizer(spec)
     for name, options in spec.observers.items():
         check_options(f"observers.{name}", options, look_up("observer", name, OBSERVERS))
@@ -62,7 +72,12 @@ def build(spec: RunSpec, *, data: Dataset | None = None) -> Training:
         model=model,
         objective=objective if loss is None else objective_of(model, loss),
         optimizer=optimizer,
-        batches=Batches(data.train, batch_size=None if spec.batch_size == "full" else spec.batch_size, seed=spec.seed),
+        batches=Batches(
+            data.train,
+            batch_size=None if spec.batch_size == "full" else spec.batch_size,
+            seed=spec.seed,
+            augment=_AUGMENTS[spec.augment.name](seed=spec.seed, **spec.augment.options),
+        ),
         splits=data.splits,
         observers={name: OBSERVERS[name](**options) for name, options in spec.observers.items()},
         reduction=spec.reduction,

@@ -24,10 +24,10 @@ def check_objective(spec: RunSpec) -> None:
     make = _maker(spec)
     name = spec.loss.name
     check_options("loss", spec.loss.options, make, supplied=_SUPPLIED)
-    if getattr(make, "needs_validation", False):
-        held = options_of(DATASETS[spec.data.name]).get("num_validation")
-        if held is not None and not spec.data.options.get("num_validation", held.default):
-            raise ValueError(f"The loss {name} needs a validation split: set `data.num_validation`.")
+    asking = {f"loss {name}": make} | {f"observer {key}": OBSERVERS[key] for key in spec.observers}
+    for what, thing in asking.items():
+        if getattr(thing, "needs_validation", False) and not _has_validation(spec):
+            raise ValueError(f"The {what} needs a validation split: set `data.num_validation`.")
     optimizer = OPTIMIZERS[spec.optimizer.name]
     if name in OBJECTIVES and issubclass(optimizer, CSAM):
         raise ValueError(f"CSAM weighs the loss of each sample's logits, and {name} is no loss of logits: use another.")
@@ -42,6 +42,11 @@ def check_objective(spec: RunSpec) -> None:
                 f"The observer {observer} needs the curvature of a loss, and {name} {why}, so it has none: "
                 f"set `observers.{observer}` to false."
             )
+
+
+def _has_validation(spec: RunSpec) -> bool:
+    held = options_of(DATASETS[spec.data.name]).get("num_validation")
+    return held is None or bool(spec.data.options.get("num_validation", held.default))
 
 
 def fitted(spec: RunSpec, model: nn.Module) -> nn.Module:

@@ -1,5 +1,7 @@
 """Which samples a step sees."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -11,16 +13,25 @@ class Batches:
     """The batch of every step, as a pure function of the step: nothing to save, nothing to restore.
 
     `batch_size` None means all samples, in order, every time. Otherwise each pass over the data is a fresh permutation
-    drawn from `seed` and the number of the pass; the last batch of a pass may be smaller.
+    drawn from `seed` and the number of the pass; the last batch of a pass may be smaller. `augment(inputs, step=step)`
+    changes inputs, the same way whenever the step is asked for.
     """
 
-    def __init__(self, split: Split, *, batch_size: int | None, seed: int) -> None:
+    def __init__(
+        self,
+        split: Split,
+        *,
+        batch_size: int | None,
+        seed: int,
+        augment: Callable[..., Tensor] | None = None,
+    ) -> None:
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"`batch_size` must be at least 1, got {batch_size}.")
         self.split = split
         self.batch_size = min(batch_size or len(split.labels), len(split.labels))
         self.shuffled = batch_size is not None
         self.seed = seed
+        self.augment = augment
         self._pass = -1
         self._order = torch.arange(len(split.labels), device=split.labels.device)
 
@@ -30,13 +41,19 @@ class Batches:
         return -(-len(self.split.labels) // self.batch_size)
 
     def __call__(self, step: int) -> Batch:
+        indices = self._indices(step)
+        inputs = self.split.inputs[indices] if self.shuffled else self.split.inputs
+        if self.augment is not None:
+            inputs = self.augment(inputs, step=step)
+        return Batch(inputs, self.split.labels[indices], indices)
+
+    def _indices(self, step: int) -> Tensor:
         if not self.shuffled:
-            return Batch(self.split.inputs, self.split.labels, self._order)
+            return self._order
         number, position = divmod(step, self.steps_per_pass)
         if number != self._pass:
             self._pass, self._order = number, self._permutation(number)
-        indices = self._order[position * self.batch_size : (position + 1) * self.batch_size]
-        return Batch(self.split.inputs[indices], self.split.labels[indices], indices)
+        return self._order[position * self.batch_size : (position + 1) * self.batch_size]
 
     def _permutation(self, number: int) -> Tensor:
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + number)

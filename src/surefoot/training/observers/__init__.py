@@ -8,6 +8,7 @@ from surefoot.training.observers.certificates import Certificates
 from surefoot.training.observers.curvature import Curvature, HessianCurvature
 from surefoot.training.observers.margins import Margins
 from surefoot.training.observers.observer import Observer
+from surefoot.training.observers.posthoc import Posthoc
 from surefoot.training.observers.proxies import Proxies
 from surefoot.training.observers.robust_margins import RobustMargins
 from surefoot.training.observers.sam_theory import SamTheory
@@ -20,6 +21,7 @@ OBSERVERS: dict[str, Callable[..., Observer]] = {
     "curvature": Curvature,
     "hessian": HessianCurvature,
     "margins": Margins,
+    "posthoc": Posthoc,
     "proxies": Proxies,
     "robust_margins": RobustMargins,
     "sam_theory": SamTheory,
@@ -35,6 +37,7 @@ __all__ = [
     "HessianCurvature",
     "Margins",
     "Observer",
+    "Posthoc",
     "Proxies",
     "RobustMargins",
     "SamTheory",

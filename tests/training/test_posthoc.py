@@ -1,0 +1,41 @@
+import pytest
+
+from surefoot.metrics import ece, nll
+from surefoot.posthoc import Isotonic, tce
+from surefoot.predictions import Predictions
+from surefoot.runs.build import build, check
+from surefoot.runs.spec import RunSpec
+from surefoot.training.observers import Posthoc
+from surefoot.training.snapshot import Snapshot
+
+TREE = {
+    "optimizer": {"name": "sgd", "lr": 0.5},
+    "budget": 30,
+    "data": {"name": "digits", "num_train": 200, "num_validation": 80},
+    "model": {"name": "mlp", "widths": [20]},
+    "observers": {"curvature": False, "posthoc": {"maps": ["temperature", "isotonic"]}},
+}
+
+
+def test_temperature_is_tce_and_others_are_their_maps() -> None:
+    training = build(RunSpec.from_dict(TREE))
+    for _ in range(30):
+        training.advance()
+    snapshot = Snapshot(30, training.model, training.objective, training.splits)
+    validation, test = snapshot.predictions("validation"), snapshot.predictions("test")
+    row = Posthoc(maps=("temperature", "isotonic"))(snapshot)
+    assert row["test/ece_temperature"] == pytest.approx(float(tce(validation, test)))
+    mapped = Predictions(Isotonic.fit(validation)(test.exact), test.labels)
+    assert row["test/ece_isotonic"] == pytest.approx(float(ece(mapped)))
+    assert row["test/nll_isotonic"] == pytest.approx(float(nll(mapped)))
+    assert row["test/ece_temperature"] < float(ece(test))
+
+
+def test_needs_a_validation_split_and_known_maps() -> None:
+    check(RunSpec.from_dict(TREE))
+    with pytest.raises(ValueError, match=r"observer posthoc needs a validation split: set `data\.num_validation`"):
+        check(RunSpec.from_dict({**TREE, "data": {"name": "digits"}}))
+    with pytest.raises(ValueError, match=r"Unknown post-hoc map 'temprature'\. Did you mean 'temperature'"):
+        Posthoc(maps=("temprature",))
+    with pytest.raises(ValueError, match="at least one"):
+        Posthoc(maps=())
