@@ -72,7 +72,56 @@ def without_bias_slope() -> nn.Module:
     return model
 
 
+class Scaled(nn.Linear):
+    def forward(self, inputs: Tensor) -> Tensor:
+        return 3 * super().forward(inputs)
+
+
+def tied() -> nn.Module:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 3))
+    model[2].weight, model[2].bias = model[0].weight, model[0].bias
+    return model
+
+
+def hooked() -> nn.Module:
+    model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3))
+    model[0].register_forward_hook(lambda module, given, output: 3 * output)
+    return model
+
+
+def in_place() -> nn.Module:
+    model = nn.Sequential(nn.Linear(4, 9), nn.ReLU(inplace=True), nn.Linear(9, 3))
+    with torch.no_grad():
+        model[0].bias.sub_(0.5)
+    return model
+
+
+class Reused(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.into, self.head = nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = torch.tanh(self.into(inputs))
+        return self.head(hidden + nn.functional.linear(hidden, self.into.weight.T))
+
+
+class Parts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.part, self.head = nn.Linear(2, 3), nn.Linear(6, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.head(torch.tanh(self.part(inputs.reshape(-1, 2))).reshape(len(inputs), -1))
+
+
 MODELS = {
+    "in place": in_place,
+    "subclass": lambda: nn.Sequential(Scaled(4, 5), nn.Tanh(), nn.Linear(5, 3)),
+    "hooked": hooked,
+    "tied": tied,
+    "reused": Reused,
+    "parts": Parts,
     "linear": lambda: nn.Linear(4, 3),
     "mlp": lambda: MLP(input_shape=(4,), num_classes=3, widths=(6, 5)),
     "no bias": lambda: nn.Sequential(nn.Linear(4, 6, bias=False), nn.ReLU(), nn.Linear(6, 3)),
@@ -258,6 +307,11 @@ def test_shapes_are_checked() -> None:
     predictions = Predictions(torch.zeros(3, 2), torch.tensor([0, 1, 0]))
     with pytest.raises(ValueError, match="must be of the 3 samples predicted, got 2"):
         curvature_certificates(predictions, SampleCurvature(torch.ones(2), torch.ones(2)), 1.0)
+    for chunk_size in (0, -1):
+        with pytest.raises(ValueError, match="`chunk_size` must be at least 1"):
+            sample_curvature(nn.Linear(3, 2), torch.zeros(1, 3), chunk_size=chunk_size)
+    with pytest.raises(ValueError, match="at least one parameter that requires a gradient"):
+        sample_curvature(nn.Linear(3, 2).requires_grad_(False), torch.zeros(1, 3))
     with pytest.raises(ValueError, match="at least 1 sample"):
         sample_curvature(nn.Linear(3, 2), torch.zeros(0, 3))
     with pytest.raises(ValueError, match="`rank` must be between 1 and the number of classes, 2, got 3"):

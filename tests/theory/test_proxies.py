@@ -48,6 +48,17 @@ def test_a_mini_batch_can_miss_the_worst_sample() -> None:
     assert called == {True, False}
 
 
+def test_the_worst_of_a_mini_batch_are_named_by_their_place_in_the_whole() -> None:
+    model, inputs, labels = trained()
+    margin = Predictions(model(inputs).detach(), labels).margin
+    worst = mini_batch(model, inputs, labels, size=8, seed=1).tail.worst
+    assert len(set(worst.tolist())) == 8
+    assert max(worst.tolist()) >= 8
+    assert margin[worst].tolist() == sorted(margin[worst].tolist())
+    with pytest.raises(ValueError, match="`labels` must be as many as the inputs, 40, got 3"):
+        mini_batch(model, inputs, labels[:3], size=8, seed=1)
+
+
 def test_low_rank_is_below_and_near() -> None:
     model, inputs, _ = trained()
     exact = float(sample_curvature(model, inputs).sharpness.mean())
@@ -76,7 +87,7 @@ def test_bad_requests_are_refused() -> None:
     model, inputs, labels = trained(1)
     with pytest.raises(ValueError, match="`size` must be at least 1"):
         mini_batch(model, inputs, labels, size=0, seed=0)
-    with pytest.raises(ValueError, match="`radius` must be at least 0"):
+    with pytest.raises(ValueError, match="`radius` must be at least 0 and finite"):
         input_gradient_margins(model, inputs, labels, radius=-1.0, norm="l2")
     with pytest.raises(ValueError, match="Unknown norm 'l1'"):
         input_gradient_margins(model, inputs, labels, radius=1.0, norm="l1")  # type: ignore[arg-type]

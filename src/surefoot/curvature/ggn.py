@@ -17,6 +17,7 @@ from surefoot.curvature.matrix import (
     check_twice_differentiable,
     first_not_finite,
     looking,
+    mean_loss,
 )
 
 Push = Callable[[Sequence[Tensor], bool], Tensor]  # directions, whether they come in rows -> J v
@@ -26,7 +27,8 @@ class GGN(CurvatureMatrix):
     r"""The Gauss-Newton matrix G = mean_i J_i^T H_i J_i of a loss at the model's present weights, as `G @ v`.
 
     J_i is the Jacobian of the logits of sample i, H_i the Hessian of its loss in the logits (diag p - p p^T for
-    cross-entropy, (2/K) I for MSE), taken by autograd and so right for any twice differentiable loss of logits.
+    cross-entropy, (2/K) I for MSE), taken by autograd in float64 and so right for any twice differentiable loss of
+    logits; one that offers `hessian_product(logits, vectors)` is asked instead: ours of cross-entropy loses no digit.
     J v comes first, then H on the logits alone, then J^T by the stored graph. J v is the derivative of a stored J^T u
     in u; construction and product then cost about one gradient each. Of a convolution that derivative is slow, so a
     model with some is run again in forward mode instead: dearer than a gradient, cheaper than that.
@@ -37,14 +39,19 @@ class GGN(CurvatureMatrix):
         logits: Tensor = model(inputs)  # [N, K]
         push = _forward(model, inputs, dict(zip(self.names, params, strict=True))) or backward_twice(logits, params)
         point = logits.detach().requires_grad_()
-        mean = loss(point, labels).mean()
+        mean = mean_loss(loss, point, labels)
         if not mean.is_meta and not bool(mean.isfinite()):
             raise FloatingPointError(f"The loss is not finite, first in {first_not_finite(model, inputs)}.")
         (slope,) = torch.autograd.grad(mean, point, create_graph=True)  # [N, K]
 
+        exact = getattr(loss, "hessian_product", None)
+
         def product(directions: Sequence[Tensor], batched: bool) -> Sequence[Tensor]:
             pushed = push(directions, batched)
-            curved = torch.autograd.grad(slope, point, pushed, retain_graph=True, is_grads_batched=batched)
+            if exact is not None:
+                curved: Tensor = exact(point.detach(), pushed) / len(point)
+            else:
+                (curved,) = torch.autograd.grad(slope, point, pushed, retain_graph=True, is_grads_batched=batched)
             return torch.autograd.grad(
                 logits, params, curved, retain_graph=True, materialize_grads=True, is_grads_batched=batched
             )

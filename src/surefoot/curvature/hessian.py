@@ -6,7 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from surefoot.curvature.matrix import CurvatureMatrix, Linearised, Loss, check_twice_differentiable, first_not_finite
+from surefoot.curvature.matrix import (
+    CurvatureMatrix,
+    Linearised,
+    Loss,
+    check_twice_differentiable,
+    first_not_finite,
+    mean_loss,
+)
 
 
 class Hessian(CurvatureMatrix):
@@ -18,7 +25,7 @@ class Hessian(CurvatureMatrix):
 
     def _linearised(self, model: nn.Module, loss: Loss, inputs: Any, labels: Tensor) -> Linearised:
         params = self.params  # closures must not hold the matrix that holds them: it would be freed late
-        mean = loss(model(inputs), labels).mean()
+        mean = mean_loss(loss, model(inputs), labels)
         if not mean.is_meta and not bool(mean.isfinite()):
             raise FloatingPointError(f"The loss is not finite, first in {first_not_finite(model, inputs)}.")
         slope = torch.autograd.grad(mean, params, create_graph=True, materialize_grads=True)

@@ -5,6 +5,7 @@ from surefoot.theory.calibration import calibration_certificates, robust_calibra
 from surefoot.theory.certificate import Certificate, Verdict, certificate, worst_of
 from surefoot.theory.chain import NoSoundBound
 from surefoot.theory.curvature import curvature_certificates
+from surefoot.theory.exact import exact_predictions
 from surefoot.theory.jacobian import SampleCurvature, sample_curvature
 from surefoot.theory.kinks import kinks
 from surefoot.theory.lipschitz import margin_lipschitz, robust_margin_floor
@@ -33,6 +34,7 @@ __all__ = [
     "curvature_certificates",
     "ece_by_decile",
     "exact_ece",
+    "exact_predictions",
     "input_gradient_margins",
     "kinks",
     "log_missing",

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 Verdict = Literal["holds", "fails", "assumption not met"]
+_NOT_A_NUMBER = "a number that float64 can hold"
 _RELATIVE, _ABSOLUTE = 1e-7, 1e-15  # what rounding in float64 may add
 
 
@@ -47,6 +48,8 @@ def certificate(
 ) -> Certificate:
     """Compare two numbers; anything in `unmet` makes the verdict "assumption not met"."""
     measured, bound = float(measured), float(bound)
+    if math.isnan(measured) or math.isnan(bound):
+        unmet = (*unmet, _NOT_A_NUMBER)
     if unmet:
         return Certificate(name, bound, measured, "assumption not met", tuple(unmet))
     verdict: Verdict = "holds" if measured <= bound * (1 + _RELATIVE) + _ABSOLUTE else "fails"
@@ -62,7 +65,9 @@ def worst_of(
     unmet: Sequence[str] = (),
 ) -> Certificate:
     """The same for each of N samples, by logarithms [N]: one that fails speaks for all, else the nearest to failing."""
-    excess = (log_measured - log_bound).nan_to_num(nan=-torch.inf)
+    if bool(log_measured.isnan().any() or log_bound.isnan().any()):
+        return certificate(name, measured=math.nan, bound=math.nan, unmet=unmet)
+    excess = (log_measured - log_bound).nan_to_num(nan=-torch.inf)  # of two infinities: both sides are 0
     fails = (excess > math.log1p(_RELATIVE)) & (log_measured.exp() - log_bound.exp() > _ABSOLUTE)
     worst = int(torch.where(fails, excess, -torch.inf).argmax() if bool(fails.any()) else excess.argmax())
     return certificate(

@@ -1,5 +1,6 @@
 """Curvature sample by sample: how far the weights can move a sample's logits, and how much its loss minds."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,8 @@ from surefoot.curvature.matrix import looking
 from surefoot.mode import refuse_training
 from surefoot.theory.logit_curvature import logit_hessians
 
-_NUMBERS = 2**26  # of Jacobian entries held at once
+_NUMBERS = 2**26  # held at once: of Jacobians, slopes or patches
+_LAYERS = (nn.Linear, nn.Conv2d)  # exactly these: a subclass may compute anything
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,14 +44,35 @@ def sample_curvature(
     refuse_training(model)
     if not len(inputs):
         raise ValueError("`inputs` must hold at least 1 sample, got 0.")
+    if chunk_size is not None and chunk_size < 1:
+        raise ValueError(f"`chunk_size` must be at least 1, got {chunk_size}.")
+    if not any(p.requires_grad for p in model.parameters()):
+        raise ValueError("`model` must have at least one parameter that requires a gradient, got none.")
     with looking(model):
-        with torch.no_grad():
-            num_classes = model(inputs[:1]).shape[1]
+        num_classes, numbers = _footprint(model, inputs[:1])
         if rank is not None and not 1 <= rank <= num_classes:
             raise ValueError(f"`rank` must be between 1 and the number of classes, {num_classes}, got {rank}.")
-        size = chunk_size or max(1, _NUMBERS // num_classes**2)
+        size = chunk_size or max(1, _NUMBERS // numbers)
         parts = [_curvature(model, chunk, rank) for chunk in torch.split(inputs, size)]
     return SampleCurvature(torch.cat([p.norms for p in parts]), torch.cat([p.sharpness for p in parts]))
+
+
+def _footprint(model: nn.Module, one: Tensor) -> tuple[int, int]:
+    """The number of classes, and about how many numbers a sample's slopes and patches are."""
+    sizes: list[tuple[int, int]] = []
+
+    def look(module: nn.Module, given: Any, output: Any) -> None:
+        patches = output[0, 0].numel() * module.weight[0].numel() if isinstance(module, nn.Conv2d) else 0
+        sizes.append((patches, output.numel()))
+
+    hooks = [module.register_forward_hook(look) for module in model.modules() if type(module) in _LAYERS]
+    try:
+        with torch.no_grad():
+            num_classes = model(one).shape[1]
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return num_classes, sum(patches + num_classes * outputs for patches, outputs in sizes) + 4 * num_classes**2
 
 
 def _curvature(model: nn.Module, inputs: Tensor, rank: int | None) -> SampleCurvature:
@@ -70,14 +93,15 @@ def _curvature(model: nn.Module, inputs: Tensor, rank: int | None) -> SampleCurv
 
 def _grams(model: nn.Module, inputs: Tensor, directions: Tensor | None) -> Tensor:
     """V_i J_i J_i^T V_i^T of every sample, [N, R, R] for `directions` V [N, R, K]; without them V_i = I."""
-    layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d) and m.weight.requires_grad]
+    layers = [m for m in model.modules() if type(m) in _LAYERS and m.weight.requires_grad and not _hooked(m)]
     simple = {id(p) for m in layers for p in (m.weight, m.bias) if p is not None}
     trained = [p for p in model.parameters() if p.requires_grad]
     covered = all(id(p) in simple for p in trained) and all(m.bias is None or m.bias.requires_grad for m in layers)
     seen: list[tuple[nn.Module, Tensor, Tensor]] = []
 
-    def look(module: nn.Module, given: Any, output: Tensor) -> None:
+    def look(module: nn.Module, given: Any, output: Tensor) -> Tensor:
         seen.append((module, given[0].detach(), output))
+        return output.clone()  # what comes next may work in place
 
     hooks = [module.register_forward_hook(look) for module in layers] if covered else []
     try:
@@ -85,8 +109,12 @@ def _grams(model: nn.Module, inputs: Tensor, directions: Tensor | None) -> Tenso
     finally:
         for hook in hooks:
             hook.remove()
-    once = covered and len(seen) == len({id(module) for module, _, _ in seen})
-    if not once or not all(_plain(module, given) for module, given, _ in seen) or not seen:
+    if (
+        not covered
+        or not seen
+        or not _each_once(logits, trained)
+        or not all(_plain(*part, len(inputs)) for part in seen)
+    ):
         return _written_out(model, inputs, directions)
     outputs = [output for _, _, output in seen]
     rows = logits if directions is None else torch.einsum("nrk,nk->nr", directions, logits)
@@ -100,7 +128,33 @@ def _grams(model: nn.Module, inputs: Tensor, directions: Tensor | None) -> Tenso
     return total
 
 
-def _plain(module: nn.Module, given: Tensor) -> bool:
+def _hooked(module: nn.Module) -> bool:
+    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
+
+
+def _each_once(logits: Tensor, weights: Sequence[Tensor]) -> bool:
+    """Whether every weight enters the graph of the logits at most once: not twice, not by another name."""
+    found: dict[int, int] = {}
+    nodes, waiting = set(), [logits.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in nodes:
+            continue
+        nodes.add(node)
+        leaf = getattr(node, "variable", None)
+        if leaf is not None:
+            continue
+        for after, _ in node.next_functions:
+            variable = getattr(after, "variable", None)
+            if variable is not None:
+                found[id(variable)] = found.get(id(variable), 0) + 1
+            waiting.append(after)
+    return all(found.get(id(weight), 0) <= 1 for weight in weights)
+
+
+def _plain(module: nn.Module, given: Tensor, output: Tensor, number: int) -> bool:
+    if len(given) != number or given.dtype != output.dtype:
+        return False
     return given.ndim == 2 if isinstance(module, nn.Linear) else isinstance(module, nn.Conv2d) and module.groups == 1
 
 

@@ -9,7 +9,7 @@ from surefoot.attack import Norm
 from surefoot.predictions import check_finite, check_labels
 from surefoot.registry import look_up
 from surefoot.theory.chain import Link, chain
-from surefoot.theory.region import Ball, Box
+from surefoot.theory.region import Ball, Box, row_norms
 
 _DUALS = {"l2": 2.0, "linf": 1.0}  # of the dual norms: |w^T delta| <= ||w||_dual ||delta||
 _OUTWARD = 1 + 1e-9  # far above the rounding of singular values and sums
@@ -57,7 +57,8 @@ def robust_margin_floor(model: nn.Module, inputs: Tensor, labels: Tensor, *, rad
         raise ValueError(f"`radius` must be at least 0 and finite, got {radius}.")
     floor = _lowest_differences(links, Ball(points, radius, dual), labels)  # [N, K]
     clean = _lowest_differences(links, Ball(points, 0.0, dual), labels)
-    floor = floor.maximum(clean - radius * _pair_lipschitz(links, norm)[labels.long()])
+    by_slope = clean - radius * _pair_lipschitz(links, norm)[labels.long()]
+    floor = floor.nan_to_num(nan=-torch.inf).maximum(by_slope.nan_to_num(nan=-torch.inf))
     return floor.scatter(1, labels.long()[:, None], torch.inf).amin(dim=1)
 
 
@@ -65,15 +66,15 @@ def _pair_lipschitz(links: list[Link], norm: Norm) -> Tensor:
     *earlier, last = links
     slope = math.prod(link.activation.slope for link in earlier) * _OUTWARD
     gain = math.prod(float(torch.linalg.matrix_norm(link.weight, ord=2)) for link in earlier) * slope
-    euclidean = torch.stack([(own - last.weight).norm(dim=1) for own in last.weight]) * gain  # [K, K]
+    euclidean = torch.stack([row_norms(own - last.weight, 2.0) for own in last.weight]) * gain  # [K, K]
     if norm == "l2":
-        return euclidean
+        return euclidean.nan_to_num(nan=torch.inf)  # infinity times 0: nothing is known
     reach = torch.ones_like(links[0].weight[0])  # how far each coordinate moves when no input moves by more than 1
     for link in earlier:
         reach = link.weight.abs() @ reach
     by_coordinate = torch.stack([(own - last.weight).abs() @ reach for own in last.weight]) * slope
     stretch = math.sqrt(links[0].weight.shape[1])  # ||delta||_2 <= sqrt(D) ||delta||_inf
-    return by_coordinate.minimum(euclidean * stretch)
+    return by_coordinate.minimum(euclidean * stretch).nan_to_num(nan=torch.inf)
 
 
 def _lowest_differences(links: list[Link], ball: Ball, labels: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """Cheap stand-ins for the margin tail and its bounds, for where the exact ones cost too much."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +21,7 @@ _DUALS = {"l2": 2.0, "linf": 1.0}
 class MiniBatch:
     """What some of the samples say about all of them. Not a bound: a sample left out may be the worst."""
 
-    tail: Tail
+    tail: Tail  # its `worst` are places in the whole set
     sharpness_bound: float  # 2 C_J^2 (K - 1) Q of these samples
 
 
@@ -28,6 +29,8 @@ def mini_batch(model: nn.Module, inputs: Tensor, labels: Tensor, *, size: int, s
     """Tail, and Theorem 4.1's bound of the sharpness, of `size` samples drawn without repetition; all if fewer."""
     if size < 1:
         raise ValueError(f"`size` must be at least 1, got {size}.")
+    if len(inputs) != len(labels):
+        raise ValueError(f"`labels` must be as many as the inputs, {len(inputs)}, got {len(labels)}.")
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed), device="cpu")
     drawn = order[:size].to(labels.device)
     some = inputs[drawn]
@@ -35,6 +38,7 @@ def mini_batch(model: nn.Module, inputs: Tensor, labels: Tensor, *, size: int, s
     with looking(model), torch.no_grad():
         predictions = Predictions(model(some), labels[drawn])
     found = tail(predictions.margin)
+    found = replace(found, worst=drawn.to(found.worst.device)[found.worst])
     rivals = predictions.num_classes - 1
     moment = torch.tensor(found.log_moment, dtype=torch.float64, device="cpu").exp()
     return MiniBatch(found, 2 * float(norms.max()) ** 2 * rivals * float(moment))
@@ -63,8 +67,8 @@ def input_gradient_margins(model: nn.Module, inputs: Tensor, labels: Tensor, *, 
     """
     dual = look_up("norm", norm, _DUALS)
     refuse_training(model)
-    if not radius >= 0:
-        raise ValueError(f"`radius` must be at least 0, got {radius}.")
+    if not 0 <= radius < math.inf:
+        raise ValueError(f"`radius` must be at least 0 and finite, got {radius}.")
     with looking(model):
         points = inputs.detach().clone().requires_grad_()
         margin = Predictions(model(points), labels).margin

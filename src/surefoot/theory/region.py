@@ -51,9 +51,16 @@ class Ball:
     def mapped(self, weight: Tensor, bias: Tensor) -> Box:
         """The smallest box around all W x + b: W c + b -+ radius ||w||_dual."""
         middle = self.centre @ weight.T + bias
-        half = self.radius * torch.linalg.vector_norm(weight, ord=self.dual, dim=1)
+        half = self.radius * row_norms(weight, self.dual)
         slack = _rounding(weight, bias, self.centre.abs()) + _rounding_share(weight) * half
         return Box(middle - half - slack, middle + half + slack)
+
+
+def row_norms(rows: Tensor, order: float) -> Tensor:
+    """The norm of each row, [O] of [O, I]; squares of small numbers do not vanish, those of large ones stay finite."""
+    size = rows.abs().amax(dim=1, keepdim=True).clamp(min=torch.finfo(rows.dtype).tiny)
+    norms: Tensor = torch.linalg.vector_norm(rows / size, ord=order, dim=1) * size[:, 0]
+    return norms
 
 
 def _around(activation: Activation, at: Tensor) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from surefoot.losses import CrossEntropy, Lifted
 from surefoot.mode import evaluating
-from surefoot.theory import calibration_certificates, curvature_certificates, sample_curvature, tail
+from surefoot.theory import calibration_certificates, curvature_certificates, exact_predictions, sample_curvature, tail
 from surefoot.training.observers.observer import keyed
 from surefoot.training.observers.trackers import Trackers
 from surefoot.training.snapshot import Snapshot
@@ -50,7 +50,8 @@ class Certificates:
             raise ValueError("The certificates are about cross-entropy: leave the observer out, or use that loss.")
         row: dict[str, float] = {}
         for name, split in snapshot.splits.items():
-            predictions = snapshot.predictions(name)
+            snapshot.logits(name)  # Diverged where they are not finite
+            predictions = exact_predictions(snapshot.model, split.inputs, split.labels)
             found = self._trackers.measure(snapshot, name, objective.loss)
             with evaluating(snapshot.model):
                 samples = sample_curvature(snapshot.model, split.inputs)

@@ -2,12 +2,10 @@
 
 import math
 
-import torch
-
 from surefoot.attack import Norm
 from surefoot.mode import evaluating
 from surefoot.registry import look_up
-from surefoot.theory import ece_by_decile, robust_calibration_certificates, robust_margins
+from surefoot.theory import ece_by_decile, exact_predictions, robust_calibration_certificates, robust_margins
 from surefoot.training.observers.observer import Stateless, keyed
 from surefoot.training.snapshot import Snapshot
 
@@ -48,8 +46,9 @@ class RobustMargins(Stateless):
     def __call__(self, snapshot: Snapshot) -> dict[str, float]:
         row: dict[str, float] = {}
         for name, split in snapshot.splits.items():
-            predictions = snapshot.predictions(name)
             with evaluating(snapshot.model):
+                snapshot.logits(name)  # Diverged where they are not finite
+                predictions = exact_predictions(snapshot.model, split.inputs, split.labels)
                 found = robust_margins(
                     snapshot.model,
                     split.inputs,
@@ -58,7 +57,7 @@ class RobustMargins(Stateless):
                     norm=self._norm,
                     num_steps=self._num_steps,
                 )
-            attacked = torch.minimum(found.attacked, predictions.margin)  # no shift is a candidate, rounding aside
+            attacked = found.attacked
             every = robust_calibration_certificates(
                 predictions, attacked, radius=self._radius, floor=found.floor, lipschitz=found.lipschitz
             )
