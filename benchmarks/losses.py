@@ -1,0 +1,138 @@
+"""What a loss costs: ratios within one run of this script, never times across machines.
+
+1. A training step with every loss and objective over one with cross-entropy: the small CNN on 128 random images of
+   3x32x32 in 100 classes, SGD, one thread. The two alternate, so that a machine that slows down slows both; the median
+   of the ratios of neighbouring steps. What an objective is told after a step is part of the step; what happens once
+   per pass over the data is not.
+2. CPC with 1,000 classes: value and gradient of 128 samples over cross-entropy's, and the most memory they take.
+
+Usage: python benchmarks/losses.py [--repeats 40] [--out results/benchmarks/losses.md]
+"""
+
+import argparse
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from surefoot.files import write_atomically
+from surefoot.losses import CPC, LOSSES, OBJECTIVES, Batch, CrossEntropy, Lifted, Objective, memory_of
+from surefoot.models import CNN
+from surefoot.runs.origin import commit, hardware, versions
+from surefoot.runs.typecheck import options_of
+from surefoot.table import Cell, Table
+
+NUM_SAMPLES, NUM_CLASSES = 128, 100
+BAR = {"mit_l": 2.2, "macs": 2.2, "balcal": 1.2}  # two passes; another head. 1.1 for all others
+WIDTHS = (16, 32, 128)  # at least as many features as classes, which BalCAL needs
+
+
+def stepping(name: str) -> Callable[[], None]:
+    """A function that does one training step with the loss or objective of that name."""
+    torch.manual_seed(0)
+    model: torch.nn.Module = CNN(input_shape=(3, 32, 32), num_classes=NUM_CLASSES, widths=WIDTHS)
+    make: Any = {**LOSSES, **OBJECTIVES}[name]
+    if hasattr(make, "wrapped"):
+        model = make.wrapped(model)
+    known = {"model": model, "num_samples": NUM_SAMPLES}
+    made = make(**{key: known[key] for key in options_of(make).keys() & known.keys()})
+    objective: Objective = Lifted(made) if name in LOSSES else made
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    memory = memory_of(objective)
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randn(NUM_SAMPLES, 3, 32, 32, generator=generator)
+    labels = torch.randint(NUM_CLASSES, (NUM_SAMPLES,), generator=generator)
+    batch = Batch(images, labels, torch.arange(NUM_SAMPLES))
+    said = torch.randn(2, NUM_SAMPLES, NUM_CLASSES) if name == "balcal" else torch.randn(NUM_SAMPLES, NUM_CLASSES)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        objective(model, batch).mean().backward()
+        optimizer.step()
+        if memory is not None:
+            memory.stepped(batch, said)
+
+    return step
+
+
+def ratios(ours: Callable[[], None], theirs: Callable[[], None], repeats: int) -> list[float]:
+    """Times of ours over times of theirs, each pair taken in both orders by turns, the first pairs left out."""
+
+    def seconds(do: Callable[[], None]) -> float:
+        begun = time.perf_counter()
+        do()
+        return time.perf_counter() - begun
+
+    found = []
+    for turn in range(repeats + 3):
+        first, second = (ours, theirs) if turn % 2 else (theirs, ours)
+        times = {first: seconds(first)}
+        times[second] = seconds(second)
+        found.append(times[ours] / times[theirs])
+    return found[3:]
+
+
+def row(name: str, ours: Callable[[], None], theirs: Callable[[], None], bar: float, repeats: int) -> tuple[Cell, ...]:
+    found = sorted(ratios(ours, theirs, repeats))
+    low, high = found[len(found) // 4], found[3 * len(found) // 4]
+    median = statistics.median(found)
+    told = "yes" if median <= bar else "no"
+    print(f"{name}: {median:.3f} [{low:.3f}, {high:.3f}]", flush=True)
+    return name, f"{median:.3f}", f"{low:.3f} to {high:.3f}", f"{bar:g}", told, len(found)
+
+
+def cpc_of_a_thousand(repeats: int) -> str:
+    """What CPC with 1,000 classes takes, in a sentence."""
+    logits = torch.randn(128, 1000, requires_grad=True)
+    labels = torch.arange(128)
+
+    def doing(loss: Any) -> Callable[[], None]:
+        return lambda: torch.autograd.grad(loss(logits, labels).mean(), logits) and None
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    begun = time.perf_counter()
+    doing(CPC())()
+    seconds = time.perf_counter() - begun
+    more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    ratio = statistics.median(ratios(doing(CPC()), doing(CrossEntropy()), repeats))
+    return (
+        f"CPC of 128 samples and 1,000 classes: value and gradient take {seconds:.2f} s, {ratio:.0f} times as long as "
+        f"cross-entropy's (n = {repeats}), and raise the most memory the process has held by {more:.0f} MB; all pairs "
+        "at once would be 512 MB for each array of them."
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--repeats", type=int, default=40)
+    parser.add_argument("--out", type=Path, default=Path("results/benchmarks/losses.md"))
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    line = cpc_of_a_thousand(max(3, arguments.repeats // 8))  # first: memory once held hides what comes after
+    print(line, flush=True)
+    theirs = stepping("cross_entropy")
+    rows = [row(name, stepping(name), theirs, BAR.get(name, 1.1), arguments.repeats) for name in (*LOSSES, *OBJECTIVES)]
+    table = Table(
+        name="losses",
+        title="A training step over one with cross-entropy",
+        columns=("loss", "median ratio", "middle half", "bar", "within", "n"),
+        rows=tuple(rows),
+        notes=(
+            f"The small CNN of widths {WIDTHS} on {NUM_SAMPLES} random images of 3x32x32 in {NUM_CLASSES} classes, SGD "
+            "with momentum. n pairs of neighbouring steps; cross_entropy against itself shows the noise.",
+            line,
+            f"`python benchmarks/losses.py --repeats {arguments.repeats}`, commit {commit()}, "
+            f"{', '.join(f'{k} {v}' for k, v in versions().items())}, {hardware()['processor']}, one thread.",
+        ),
+    )
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(arguments.out, table.markdown().encode())
+    print(table.markdown())
+
+
+if __name__ == "__main__":
+    main()
