@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 _ENTRIES = 2**20  # looked at together
 
@@ -22,11 +23,17 @@ def pair_sum(values: Tensor) -> Tensor:
     return found  # [N]
 
 
-def _blocks(values: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """Differences x_j - x_k [N, j, K] for some j at a time, and the first j."""
-    count = max(1, _ENTRIES // max(1, values.numel()))
-    for start in range(0, values.shape[1], count):
-        yield start, values[:, start : start + count, None] - values[:, None, :]
+def _blocks(values: Tensor, *, half: bool) -> Iterator[tuple[int, int, Tensor]]:
+    """Differences x_j - x_k [N, j, k] for some j at a time and every k, or `half`: those from the first j on.
+
+    With the first j and their number. Half of the pairs will do where the other half follows by symmetry.
+    """
+    most = values.shape[1]
+    count = max(1, min(_ENTRIES // max(1, values.numel()), -(-most // 8)))  # in eighths at least, to spare pairs
+    for start in range(0, most, count):
+        size = min(count, most - start)
+        rest = values[:, start if half else 0 :]
+        yield start, size, values[:, start : start + size, None] - rest[:, None, :]
 
 
 class _Sum(torch.autograd.Function):
@@ -34,11 +41,12 @@ class _Sum(torch.autograd.Function):
 
     @staticmethod
     def forward(values: Tensor) -> Tensor:
-        parts = []
-        for _, gap in _blocks(values):
-            size = gap.abs()
-            parts.append((size / 2 + torch.log1p(torch.exp(-size))).sum(dim=(1, 2)))
-        return torch.stack(parts).sum(dim=0)
+        total = torch.zeros_like(values[:, 0])
+        for _, size, gap in _blocks(values, half=True):
+            width = gap.abs()
+            found = (width / 2 + torch.log1p(torch.exp(-width))).sum(dim=1)
+            total = total + found[:, :size].sum(dim=1) + 2 * found[:, size:].sum(dim=1)
+        return total
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
@@ -58,7 +66,12 @@ class _Slope(torch.autograd.Function):
 
     @staticmethod
     def forward(values: Tensor) -> Tensor:
-        return torch.cat([(gap / 2).tanh().sum(dim=2) for _, gap in _blocks(values)], dim=1)
+        total = torch.zeros_like(values)
+        for start, size, gap in _blocks(values, half=True):
+            pull = (gap / 2).tanh()
+            later = pull[:, :, size:].sum(dim=1)
+            total = total + F.pad(torch.cat([pull.sum(dim=2), -later], dim=1), (start, 0))
+        return total
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
@@ -69,8 +82,8 @@ class _Slope(torch.autograd.Function):
         (values,) = ctx.saved_tensors
         (grad,) = grads
         parts = []
-        for start, gap in _blocks(values):
+        for start, size, gap in _blocks(values, half=False):
             bend = (1 - (gap / 2).tanh().square()) / 2
-            own = grad.narrow(1, start, gap.shape[1])  # the vmap of batched gradients knows no `grad[:, ...]`
+            own = grad.narrow(1, start, size)  # the vmap of batched gradients knows no `grad[:, ...]`
             parts.append(own * bend.sum(dim=2) - (bend * grad.unsqueeze(1)).sum(dim=2))
         return torch.cat(parts, dim=1)
