@@ -111,6 +111,15 @@ def test_extreme_logits_give_finite_values_and_slopes(name: str, dtype: torch.dt
 
 
 @ALL
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_batch_that_is_sure_and_right_has_finite_slopes(name: str, dtype: torch.dtype) -> None:
+    labels = torch.tensor([0, 1, 2, 1])
+    logits = (1e4 * nn.functional.one_hot(labels, 3).to(dtype)).requires_grad_()  # confidence and accuracy are both 1
+    (slope,) = torch.autograd.grad(FORMS[name]()(logits, labels).mean(), logits)
+    assert slope.isfinite().all()
+
+
+@ALL
 def test_a_batch_of_one(name: str) -> None:
     logits, labels = inputs("A")
     point = logits.clone().requires_grad_()
