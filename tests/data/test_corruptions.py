@@ -2,6 +2,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,10 +14,6 @@ from surefoot.data.corruptions.filters import filtered
 from surefoot.data.corruptions.motion_blur import offsets, smeared, taps
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "references" / "golden_losses.json").read_text())
-CONSTANTS = {
-    "motion_blur": GOLDEN["cifar_c_motion_blur_taps"],
-    "defocus_blur": GOLDEN["cifar_c_defocus_kernels"],
-}
 
 
 @pytest.mark.parametrize("severity", range(1, 6))
@@ -114,3 +111,141 @@ def test_constants_go_by_size() -> None:
     assert not torch.equal(by_size, corrupted(images, "defocus_blur", severity=1, constants="cifar"))
     large = corrupted(images, "motion_blur", severity=5, constants="imagenet")
     assert not torch.equal(large, corrupted(images, "motion_blur", severity=5))
+
+
+def made(n: int = 4, channels: int = 3, side: int = 32) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    coarse = torch.rand(n, channels, 6, 6, generator=generator, dtype=torch.float64)
+    return torch.nn.functional.interpolate(coarse, size=(side, side), mode="bilinear")
+
+
+@pytest.mark.parametrize("severity", range(1, 6))
+def test_noise_has_the_asked_deviation(severity: int) -> None:
+    images = torch.full((50, 3, 32, 32), 0.4, dtype=torch.float64)
+    n = images.numel()
+    wanted = {
+        "gaussian_noise": CORRUPTIONS["gaussian_noise"].cifar[severity - 1],
+        "speckle_noise": 0.4 * CORRUPTIONS["speckle_noise"].cifar[severity - 1],
+        "shot_noise": math.sqrt(0.4 / CORRUPTIONS["shot_noise"].cifar[severity - 1]),
+    }
+    for name, deviation in wanted.items():
+        found = corrupted(images, name, severity=severity) - images
+        assert abs(float(found.mean())) < 4 * deviation / math.sqrt(n)
+        assert float(found.std()) == pytest.approx(deviation, rel=4 / math.sqrt(2 * n) + 1e-3)
+
+
+def test_shot_noise_is_counts() -> None:
+    found = corrupted(made(), "shot_noise", severity=5) * 50
+    torch.testing.assert_close(found, found.round())
+
+
+def test_gaussian_blur_is_scipys() -> None:
+    from scipy.ndimage import gaussian_filter
+
+    images = made()
+    for severity, sigma in enumerate(CORRUPTIONS["gaussian_blur"].cifar, start=1):
+        wanted = gaussian_filter(images.numpy(), sigma=(0, 0, sigma, sigma), mode="nearest", truncate=4)
+        torch.testing.assert_close(corrupted(images, "gaussian_blur", severity=severity), torch.from_numpy(wanted))
+
+
+def test_zoom_blur_is_scipys() -> None:
+    from scipy.ndimage import zoom
+
+    images = made(2)
+    for severity, (most, step) in enumerate(CORRUPTIONS["zoom_blur"].cifar, start=1):
+        factors = np.arange(1, most, step)
+        total = images.clone()
+        for factor in factors:
+            crop = math.ceil(32 / factor)
+            top = (32 - crop) // 2
+            middle = images[..., top : top + crop, top : top + crop].numpy()
+            large = zoom(middle, (1, 1, factor, factor), order=1)
+            trim = (large.shape[-1] - 32) // 2
+            total += torch.from_numpy(large[..., trim : trim + 32, trim : trim + 32])
+        found = corrupted(images, "zoom_blur", severity=severity)
+        torch.testing.assert_close(found, total / (len(factors) + 1))
+
+
+def test_glass_blur_is_the_slow_walk() -> None:
+    images = torch.arange(2 * 64, dtype=torch.float64).reshape(2, 1, 8, 8) / 128
+    sigma, reach, rounds = 0.05, 2, 2  # no blur at all, and neighbours that were replaced before
+    draws = Draws(seed=0, purpose="x", indices=torch.arange(2))
+    found = CORRUPTIONS["glass_blur"].apply(images, (sigma, reach, rounds), draws)
+    again = Draws(seed=0, purpose="x", indices=torch.arange(2))
+    wanted = images.clone()
+    for _ in range(rounds):
+        moves = (again.uniform(2, 8, 8) * (2 * reach)).long() - reach
+        assert set(moves.unique().tolist()) == {-2, -1, 0, 1}
+        for n in range(2):
+            for row in range(8 - reach, reach, -1):
+                for column in range(8 - reach, reach, -1):
+                    down, across = moves[n, :, row, column].tolist()
+                    wanted[n, 0, row, column] = wanted[n, 0, row + down, column + across].clone()
+    torch.testing.assert_close(found, wanted)
+
+
+def test_brightness_contrast_and_saturation_by_hand() -> None:
+    images = torch.tensor([0.2, 0.4, 0.8], dtype=torch.float64).view(1, 3, 1, 1).expand(1, 3, 2, 2).contiguous()
+    images[0, :, 0, 0] = 0.0
+    images[0, :, 1, 1] = 0.5
+    bright = corrupted(images, "brightness", severity=5)  # + 0.3
+    assert bright[0, :, 0, 1].tolist() == pytest.approx([0.25, 0.5, 1.0])  # as hue and saturation stay
+    assert bright[0, :, 0, 0].tolist() == pytest.approx([0.3, 0.3, 0.3])
+    assert bright[0, :, 1, 1].tolist() == pytest.approx([0.8, 0.8, 0.8])
+    pale = corrupted(images, "saturate", severity=1)  # saturation 0.75 becomes 0.225
+    assert pale[0, :, 0, 1].tolist() == pytest.approx([0.62, 0.68, 0.8])
+    vivid = corrupted(images, "saturate", severity=5)  # 1, and 0.2 for grey, as red
+    assert vivid[0, :, 0, 1].tolist() == pytest.approx([0.0, 0.8 / 3, 0.8])
+    assert vivid[0, :, 1, 1].tolist() == pytest.approx([0.5, 0.4, 0.4])
+    flat = corrupted(images, "contrast", severity=2)  # half the distance from the mean
+    assert flat[0, 0].flatten().tolist() == pytest.approx([0.1125, 0.2125, 0.2125, 0.3625])
+
+
+def test_pixelate_is_pillows_box() -> None:
+    image_of = pytest.importorskip("PIL.Image")
+    images = (made(3) * 255).to(torch.uint8)
+    for severity, factor in enumerate(CORRUPTIONS["pixelate"].cifar, start=1):
+        found = corrupted(images, "pixelate", severity=severity)
+        for image, got in zip(images, found, strict=True):
+            picture = image_of.fromarray(image.permute(1, 2, 0).numpy())
+            small = picture.resize((int(32 * factor),) * 2, image_of.Resampling.BOX)
+            wanted = torch.from_numpy(np.array(small.resize((32, 32), image_of.Resampling.BOX)))
+            assert int((got.permute(1, 2, 0).int() - wanted).abs().max()) <= 1  # pillow rounds in between
+
+
+def test_fog_is_a_cloud_between_0_and_1() -> None:
+    from surefoot.data.corruptions.fog import plasma
+
+    clouds = plasma(200, 32, 3.0, Draws(seed=0, purpose="x", indices=torch.arange(200)))
+    assert torch.equal(clouds.amin(dim=(1, 2)), torch.zeros(200))
+    assert torch.equal(clouds.amax(dim=(1, 2)), torch.ones(200))
+    near = (clouds - clouds.roll(1, 2)).abs().mean()
+    far = (clouds - clouds.roll(16, 2)).abs().mean()
+    assert near < 0.3 * far
+    black = corrupted(torch.zeros(1, 1, 8, 8), "fog", severity=5)
+    assert float(black.max()) == 0  # scaled to the brightest value that there was
+
+
+def test_elastic_moves_are_small_and_of_the_right_size() -> None:
+    from surefoot.data.corruptions.elastic_transform import elastic_transform
+
+    places = torch.arange(32, dtype=torch.float64)
+    ramp = torch.stack([places.expand(32, 32), places[:, None].expand(32, 32)]) / 31  # its value is its place
+    images = ramp.expand(300, 2, 32, 32).contiguous()
+    draws = Draws(seed=0, purpose="x", indices=torch.arange(300))
+    corner_only = (elastic_transform(images, (0, 0, 0.08), draws) - images)[:, :, 26, 26] * 31
+    wanted = 2.56 / math.sqrt(3)  # of the corner at (26, 26), uniform up to 2.56
+    assert float(corner_only.std()) == pytest.approx(wanted, rel=0.1)
+    still = elastic_transform(images, (0, 0, 0), draws)
+    torch.testing.assert_close(still, images)
+    bent = (elastic_transform(images, (0.1, 0.03, 0), draws) - images)[:, :, 8:24, 8:24] * 31
+    assert float(bent.std()) == pytest.approx(3.2 * math.sqrt(1 / 3 / (4 * math.pi * 0.96**2)), rel=0.05)
+
+
+def test_snow_whitens_and_falls() -> None:
+    images = torch.full((20, 3, 32, 32), 0.3, dtype=torch.float64)
+    found = corrupted(images, "snow", severity=2)
+    floor = 0.9 * 0.3 + 0.1 * 0.95  # where no flake fell
+    assert float(found.min()) == pytest.approx(floor)
+    assert 0.02 < float((found > floor + 1e-9).double().mean()) < 0.9
+    torch.testing.assert_close(found, found.flip(2, 3))  # flakes come twice, turned

@@ -37,7 +37,7 @@ class Images:
         """From an npz file with uint8 [N, H, W, C] `x_train` and `x_test`, and labels `y_train` and `y_test`."""
         try:
             with np.load(path, allow_pickle=False) as file:
-                pixels = [torch.from_numpy(file[key]).permute(0, 3, 1, 2) for key in ("x_train", "x_test")]
+                pixels = [torch.from_numpy(file[key]).permute(0, 3, 1, 2).contiguous() for key in ("x_train", "x_test")]
                 labels = [file[key].astype(np.int64) for key in ("y_train", "y_test")]
         except (BadZipFile, KeyError, ValueError, EOFError, RuntimeError, TypeError) as error:
             raise ValueError(f"{path} is not what it should be: {error}.") from None

@@ -3,17 +3,39 @@
 import torch
 from torch import Tensor
 
+from surefoot.data.corruptions.colour import BRIGHTNESS, CONTRAST, SATURATE
 from surefoot.data.corruptions.corruption import SIZES, Corruption, size_of
 from surefoot.data.corruptions.defocus_blur import DEFOCUS_BLUR
 from surefoot.data.corruptions.draws import Draws
+from surefoot.data.corruptions.elastic_transform import ELASTIC_TRANSFORM
+from surefoot.data.corruptions.fog import FOG
+from surefoot.data.corruptions.gaussian_blur import GAUSSIAN_BLUR
+from surefoot.data.corruptions.glass_blur import GLASS_BLUR
 from surefoot.data.corruptions.impulse_noise import IMPULSE_NOISE
 from surefoot.data.corruptions.motion_blur import MOTION_BLUR
+from surefoot.data.corruptions.noise import GAUSSIAN_NOISE, SHOT_NOISE, SPECKLE_NOISE
+from surefoot.data.corruptions.pixelate import PIXELATE
+from surefoot.data.corruptions.snow import SNOW
+from surefoot.data.corruptions.zoom_blur import ZOOM_BLUR
 from surefoot.registry import look_up
 
 CORRUPTIONS: dict[str, Corruption] = {
-    "motion_blur": MOTION_BLUR,
-    "defocus_blur": DEFOCUS_BLUR,
+    "gaussian_noise": GAUSSIAN_NOISE,
+    "shot_noise": SHOT_NOISE,
     "impulse_noise": IMPULSE_NOISE,
+    "speckle_noise": SPECKLE_NOISE,
+    "defocus_blur": DEFOCUS_BLUR,
+    "glass_blur": GLASS_BLUR,
+    "motion_blur": MOTION_BLUR,
+    "zoom_blur": ZOOM_BLUR,
+    "gaussian_blur": GAUSSIAN_BLUR,
+    "snow": SNOW,
+    "fog": FOG,
+    "brightness": BRIGHTNESS,
+    "contrast": CONTRAST,
+    "saturate": SATURATE,
+    "elastic_transform": ELASTIC_TRANSFORM,
+    "pixelate": PIXELATE,
 }
 
 _PIXELS_AT_ONCE = 2**19

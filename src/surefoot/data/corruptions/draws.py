@@ -1,5 +1,6 @@
 """Random numbers that belong to an image, not to the order in which images come."""
 
+from collections.abc import Iterator
 from zlib import crc32
 
 import numpy as np
@@ -47,6 +48,13 @@ class Draws:
         """Standard normal, by the inverse of its distribution, so that each takes one uniform number."""
         nearest = 1 - 2.0**-23  # to 1 and -1, where the inverse is not finite
         return self.uniform(*shape).mul_(2).sub_(1).clamp_(-nearest, nearest).erfinv_().mul_(2**0.5)
+
+    def generators(self) -> Iterator[np.random.Generator]:
+        """A generator for each image, for draws that take more or fewer numbers by chance."""
+        self._stream += 1
+        for first, number in self._runs:
+            for index in range(first, first + number):
+                yield np.random.Generator(np.random.Philox(key=[self._seed, self._stream], counter=[0, 0, 0, index]))
 
     def angles(self, low: float, high: float) -> Tensor:
         """One angle for each image, uniform between two given in degrees; in radians, float64, [N]."""
