@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test check lint types setup setup-dev bench bench-metrics bench-curvature bench-optim test-peers clean
+.PHONY: help demo test check lint types setup setup-dev bench bench-metrics bench-curvature bench-optim bench-corruptions test-peers clean
 
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,6 +36,9 @@ bench-curvature: .venv-peers/is-set-up  ## the one of curvature; SUREFOOT_DATA m
 
 bench-optim: .venv-peers/is-set-up  ## the one of optimizers
 	.venv-peers/bin/python benchmarks/optim.py
+
+bench-corruptions: .venv-peers/is-set-up  ## the one of corruptions; SUREFOOT_DATA must name the folder with CIFAR-10
+	.venv-peers/bin/python -W ignore benchmarks/corruptions.py
 
 test-peers: .venv-peers/is-set-up  ## the tests against tools that only this venv can hold
 	.venv-peers/bin/python -m pytest tests/peers/test_curvature.py
