@@ -1,5 +1,6 @@
 """Salt and pepper."""
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -9,8 +10,9 @@ from surefoot.data.corruptions.draws import Draws
 
 def impulse_noise(images: Tensor, amount: float, draws: Draws) -> Tensor:
     """Each value, channel by channel, replaced with probability `amount` by 0 or 1, either equally likely."""
-    lots = draws.bits(*images.shape[1:]).to(images.dtype).mul_(2.0**-31)  # uniform in [-1, 1)
-    return F.hardshrink(lots, 1 - amount).mul_(2).add_(images)  # what is not 0 is now far outside, to be cut off
+    lots = draws.bits(*images.shape[1:]).to(images.dtype)  # uniform in [-2^31, 2^31)
+    hits = F.hardshrink(lots, (1 - amount) * 2.0**31)  # 0 but for a share `amount`
+    return torch.add(images, hits, alpha=2.0**-30)  # which is now far outside, to be cut off
 
 
 IMPULSE_NOISE = Corruption(
