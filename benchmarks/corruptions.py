@@ -2,7 +2,7 @@
 
 The package has ImageNet's constants only and takes one image at a time; ours takes the batch, with the same constants
 and with CIFAR's. Its own functions with CIFAR's numbers are timed too, so that every row compares the same work. Turns
-are taken in one process, and the fastest of each is kept, because the machine may be shared.
+are taken in one process, in processor time, and the fastest of each is kept, because the machine may be shared.
 
 Usage: python benchmarks/corruptions.py [--images 2000] [--rounds 5] [--out results/benchmarks/corruptions.md]
 """
@@ -68,15 +68,15 @@ def peer_with(name: str, constants: Any) -> Callable[[Any], Any]:
 
 
 def fastest(turns: dict[str, Callable[[], int]], rounds: int) -> dict[str, float]:
-    """Seconds per image of each, the least of `rounds` turns in rotation after one to warm up."""
+    """Processor seconds per image of each, the least of `rounds` turns in rotation after one to warm up."""
     for turn in turns.values():
         turn()
     found: dict[str, list[float]] = {name: [] for name in turns}
     for _ in range(rounds):
         for name, turn in turns.items():
-            start = time.perf_counter()
+            start = time.process_time()
             count = turn()
-            found[name].append((time.perf_counter() - start) / count)
+            found[name].append((time.process_time() - start) / count)
     return {name: min(values) for name, values in found.items()}
 
 
@@ -159,7 +159,7 @@ def main() -> None:
     )
     speeds = Table(
         name="corruptions",
-        title=f"Microseconds per image of 32x32, severity {SEVERITY}",
+        title=f"Microseconds of one processor per image of 32x32, severity {SEVERITY}",
         columns=("corruption", "constants", "surefoot", "imagecorruptions", "ratio", "n"),
         rows=tuple(speed(pictures, arguments.rounds)),
         notes=(
@@ -170,7 +170,7 @@ def main() -> None:
     )
     inputs = Table(
         name="augmentation",
-        title=f"Augmentation beside a step of ResNet-20, batches of {BATCH}, milliseconds",
+        title=f"Augmentation beside a step of ResNet-20, batches of {BATCH}, milliseconds of one processor",
         columns=("what", "augmentation", "step", "share", "batch"),
         rows=(input_cost(arguments.rounds),),
         notes=(f"Least of {arguments.rounds} turns. The bar is 10 %.", made),

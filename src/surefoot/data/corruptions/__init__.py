@@ -38,7 +38,7 @@ CORRUPTIONS: dict[str, Corruption] = {
     "pixelate": PIXELATE,
 }
 
-_PIXELS_AT_ONCE = 2**19
+_PIXELS_AT_ONCE = 2**20
 _SLACK = 2.0**-10  # rounding errors of a float32 sum are smaller, steps of 8 bits a thousand times larger
 
 
