@@ -21,20 +21,26 @@ def smeared(images: Tensor, weights: Tensor, angles: Tensor) -> Tensor:
     From the first offset that reaches the image's size on, nothing is added.
     """
     height, width = images.shape[-2:]
-    kept = weights[weights > torch.finfo(images.dtype).eps / 256].tolist()  # the rest is below what a float resolves
+    kept = weights[weights > torch.finfo(images.dtype).eps / 4]  # the rest is below what a float resolves
     order = angles.argsort()  # neighbours now share most of their offsets and are shifted together
+    ordered = images[order]
     size = torch.tensor([width, height])
     moves = offsets(angles[order], num_taps=len(kept)).clamp(-size, size)  # [N, T, 2]
     left, right, up, down = (max(0, int((sign * moves[..., k]).amax())) for k in (0, 1) for sign in (1, -1))
-    padded = F.pad(images[order], (left, right, up, down), mode="replicate")
-    total, weighted = torch.zeros_like(images), torch.empty_like(images)
-    for tap, weight in enumerate(kept):
+    padded = F.pad(ordered, (left, right, up, down), mode="replicate")
+    strides = padded.stride()
+    first, *others = kept.to(images.dtype).unbind()
+    total, weighted = ordered * first, torch.empty_like(images)  # the first tap moves nothing
+    for tap, weight in enumerate(others, start=1):
         for dx, dy, start, stop in _runs(moves[:, tap]):
+            rows = weighted.narrow(0, start, stop - start)
             if abs(dx) >= width or abs(dy) >= height:
-                weighted[start:stop] = 0
+                rows.zero_()
             else:
-                part = padded[start:stop, :, up - dy : up - dy + height, left - dx : left - dx + width]
-                torch.mul(part, weight, out=weighted[start:stop])
+                place = (
+                    start * strides[0] + (up - dy) * strides[2] + left - dx
+                )  # padded[start:, :, up - dy:, left - dx:]
+                torch.mul(padded.as_strided(rows.shape, strides, place), weight, out=rows)
         total += weighted  # in one operation with the product, rounding would depend on where vectors end
     return total[order.argsort()]
 
