@@ -96,7 +96,7 @@ def _torchvision() -> tuple[Cell, ...]:
 def _data() -> tuple[Cell, ...]:
     named = os.environ.get("SUREFOOT_DATA")
     if not named:
-        return ("SUREFOOT_DATA", "absent", "not set; only the embedded digits can be used")
+        return ("SUREFOOT_DATA", "absent", "not set; fetched data lie in the cache folder: surefoot data list")
     files = sorted(path.name for path in Path(named).glob("*.npz"))
     return ("SUREFOOT_DATA", "ok" if files else "absent", f"{named}: {', '.join(files) or 'holds no data'}")
 
