@@ -21,12 +21,14 @@ NOT_MONOTONE = {  # by their published constants
 
 
 def pictures(n: int = 24, channels: int = 3, side: int = 32) -> Tensor:
-    """Smooth random pictures with edges, uint8."""
+    """Random pictures with detail of every size, the finer the fainter, and edges, uint8."""
     generator = torch.Generator().manual_seed(0)
-    coarse = torch.rand(n, channels, 5, 5, generator=generator)
-    smooth = torch.nn.functional.interpolate(coarse, size=(side, side), mode="bicubic").clamp(0, 1)
-    smooth[:, :, side // 3 : side // 2, side // 4 :] *= 0.4
-    return (smooth * 255).to(torch.uint8)
+    made = torch.full((n, channels, side, side), 0.5)
+    for cells in (2, 4, 8, 16, 32):
+        coarse = torch.rand(n, channels, cells, cells, generator=generator) - 0.5
+        made += 1.2 / cells * torch.nn.functional.interpolate(coarse, size=(side, side), mode="bicubic")
+    made[:, :, side // 3 : side // 2, side // 4 :] *= 0.4
+    return (made.clamp(0, 1) * 255).to(torch.uint8)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -58,6 +60,14 @@ def test_the_same_for_an_image_however_it_comes(name: str, dtype: torch.dtype) -
         ]
         assert torch.equal(torch.cat(parts), whole[order])
     assert torch.equal(torch.random.get_rng_state(), global_state)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_memory_layout_does_not_matter(name: str) -> None:
+    images = pictures(5)
+    last = images.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)  # as files hold them
+    assert not last.is_contiguous()
+    assert torch.equal(corrupted(last, name, severity=3), corrupted(images, name, severity=3))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -72,7 +72,7 @@ def corrupted(
     at_once = max(1, _PIXELS_AT_ONCE // images[0].numel())
     out = torch.empty_like(images)
     for start in range(0, len(images), at_once):
-        part = images[start : start + at_once]
+        part = images[start : start + at_once].contiguous()  # in another layout, sums may round differently
         whole = part.dtype == torch.uint8
         floats = part.float().div_(255) if whole else part
         draws = Draws(seed=seed, purpose=f"{corruption} {severity}", indices=places[start : start + at_once])

@@ -37,10 +37,9 @@ def smeared(images: Tensor, weights: Tensor, angles: Tensor) -> Tensor:
             if abs(dx) >= width or abs(dy) >= height:
                 rows.zero_()
             else:
-                place = (
-                    start * strides[0] + (up - dy) * strides[2] + left - dx
-                )  # padded[start:, :, up - dy:, left - dx:]
-                torch.mul(padded.as_strided(rows.shape, strides, place), weight, out=rows)
+                place = start * strides[0] + (up - dy) * strides[2] + (left - dx) * strides[3]
+                part = padded.as_strided(rows.shape, strides, place)  # padded[start:, :, up - dy :, left - dx :]
+                torch.mul(part, weight, out=rows)
         total += weighted  # in one operation with the product, rounding would depend on where vectors end
     return total[order.argsort()]
 
