@@ -1,11 +1,14 @@
 import math
+from dataclasses import replace
 
 import pytest
 
 from surefoot.runs.spec import RunSpec
-from surefoot.studies.carriers import phases, shares
+from surefoot.studies.carriers import evenly, leader, phases, shares
 from surefoot.studies.certificates import check, outcome
+from surefoot.studies.constants import spread
 from surefoot.studies.correlation import Trajectory
+from surefoot.training.schedule import Schedule
 
 
 def trajectory(
@@ -64,17 +67,39 @@ def verdicts(*runs: Trajectory) -> dict[str, str]:
 def test_claims() -> None:
     moment = [3.0, 2.0, 1.0, 0.5, 0.2, -1, -2, -3, -4, -5]
     steady = trajectory([0.1 * math.exp(q) for q in moment], moment, [2.0] * 10)
-    told = verdicts(steady, trajectory([1.0] * 10, moment, [3.0] * 10, widths=[50, 50]))
-    assert told["every bound holds at every observed step"] == "holds"
+    told = verdicts(steady, steady, trajectory([1.0] * 10, moment, [3.0] * 10, widths=[5, 5]))
+    assert told["no bound fails at any observed step"] == "holds"
     assert told["C_J stays bounded along training"] == "holds"
     assert told["C_J does not depend on depth (beyond a factor 2)"] == "holds"
-    assert told["the margin tail Q is the leading term of sharpness: before"] == "holds"
-    assert told["the margin tail Q is the leading term of sharpness: at the edge"] == "cannot tell at this scale"
+    before = "the margin tail Q is the leading term of sharpness: before, all observed steps"
+    assert told[before] == "holds"
+    assert verdicts(steady)[before] == "cannot tell at this scale"  # one run
+    assert told[before.replace("before", "at the edge")] == "cannot tell at this scale"
     growing = trajectory([1.0] * 10, moment, [2.0 + k for k in range(10)], failed=1)
-    told = verdicts(growing, trajectory([1.0] * 10, moment, [30.0] * 10, widths=[50, 50]))
-    assert told["every bound holds at every observed step"] == "does not hold"
+    told = verdicts(growing, trajectory([1.0] * 10, moment, [30.0] * 10, widths=[5, 5]))
+    assert told["no bound fails at any observed step"] == "does not hold"
     assert told["C_J stays bounded along training"] == "does not hold"
     assert told["C_J does not depend on depth (beyond a factor 2)"] == "does not hold"
+
+
+def test_depth_and_width_are_compared_one_at_a_time() -> None:
+    shapes = {(5,): 1.0, (5, 5): 3.0, (50,): 1.5, (50, 50): 3.0, (5, 50): 100.0}
+    runs = [trajectory([1.0] * 5, [1.0] * 5, [c] * 5, widths=list(widths)) for widths, c in shapes.items()]
+    assert spread(runs, "depth") == 3  # (5,) and (5, 5)
+    assert spread(runs, "width") == 1.5  # (5,) and (50,)
+    assert spread(runs[:1], "depth") is None
+
+
+def test_spacings_are_told_apart() -> None:
+    """Early steps in which C_J moves sharpness, then equally spaced ones in which Q does."""
+    moment = [0.0] * 10 + [float(-k) for k in range(1, 8)]
+    c_j = [1.0 + k for k in range(10)] + [10.0] * 7
+    run = trajectory([c * c * math.exp(q) for c, q in zip(c_j, moment, strict=True)], moment, c_j)
+    late = [row for row in run.rows if (row["step"] or 0) >= 10]
+    assert leader(run.rows[:10]) == "C_J^2"
+    assert leader(late) == "Q"
+    sparse = Trajectory(replace(run.spec, schedule=Schedule(every=5)), run.rows)
+    assert [row["step"] for row in evenly(sparse, run.rows)] == [0, 5, 10, 15]
 
 
 def test_tables() -> None:
@@ -90,6 +115,7 @@ def test_tables() -> None:
     assert constants.rows[0][2:5] == (2.0, 2.0, 2.0)
     assert [row[1] for row in architectures.rows] == [1, 2]
     assert {row[2] for row in carriers.rows} == {"before", "interpolating"}
+    assert {row[3] for row in carriers.rows} == {"all"}  # too few equally spaced steps
 
 
 def test_what_the_study_needs_is_checked() -> None:

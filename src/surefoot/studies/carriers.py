@@ -45,25 +45,48 @@ def shares(rows: Sequence[Row]) -> dict[str, float] | None:
     return {name: _covariance(part, total) / variance for name, part in parts.items()}
 
 
+def evenly(run: Trajectory, rows: Sequence[Row]) -> list[Row]:
+    """Those of the rows that lie on the run's grid of equally spaced steps."""
+    return [row for row in rows if run.spec.schedule.equally_spaced(int(row["step"] or 0))]
+
+
+def leader(rows: Sequence[Row]) -> str | None:
+    """The part with the largest share; None where shares are not known."""
+    found = shares(rows)
+    return None if found is None else max(found, key=lambda name: found[name])
+
+
 def carriers(runs: Sequence[Trajectory]) -> Table:
-    """The table of shares, by run and phase."""
+    """The table of shares, by run, phase and spacing of the steps."""
     rows: list[tuple[Cell, ...]] = []
     for run in runs:
-        for phase, part in phases(run).items():
-            found = shares(part)
-            if found is None:
-                continue
-            r = pearson(part, "train/ece", "train/certified_sharpness")
-            leads = max(found, key=lambda name: found[name])
-            rows.append((run.spec.variant, run.lr, phase, len(part), r, *found.values(), leads))
+        for phase, whole in phases(run).items():
+            for spacing, part in (("all", whole), ("equal", evenly(run, whole))):
+                found = shares(part)
+                if found is None:
+                    continue
+                r = pearson(part, "train/ece", "train/certified_sharpness")
+                rows.append((run.spec.variant, run.lr, phase, spacing, len(part), r, *found.values(), leader(part)))
     return Table(
         name="carriers",
         title="What the variation of log sharpness along training is due to, by phase",
-        columns=("optimizer", "lr", "phase", "steps", "r(ECE, sharpness)", "Q", "C_J^2", "the rest", "leads"),
+        columns=(
+            "optimizer",
+            "lr",
+            "phase",
+            "spacing",
+            "steps",
+            "r(ECE, sharpness)",
+            "Q",
+            "C_J^2",
+            "the rest",
+            "leads",
+        ),
         rows=tuple(rows),
         notes=(
             "Shares of the variance of log sharpness; they add up to 1, and one can be negative where it works against "
-            f"the others. Phases of fewer than {FEWEST} observed steps are left out. The edge: 0.9 of 2/lr, for GD.",
+            f"the others. Phases of fewer than {FEWEST} observed steps are left out. The edge: 0.9 of 2/lr, for GD. "
+            "Spacing: all observed steps, many of them early and log-spaced, or the equally spaced ones alone.",
         ),
     )
 

@@ -1,6 +1,7 @@
 """The constants of the bounds, along training and against depth and width."""
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from surefoot.studies.correlation import Trajectory
 from surefoot.table import Cell, Estimate, Table
@@ -120,10 +121,15 @@ def growth(run: Trajectory) -> float | None:
     return max(values) / values[0] if values[0] > 0 else None
 
 
-def spread(runs: Sequence[Trajectory], key: Callable[[Widths], int]) -> float | None:
-    """The largest ratio of mean C_J at initialisation between groups by `key` of the widths."""
-    groups: dict[int, list[float]] = {}
+def spread(runs: Sequence[Trajectory], what: Literal["depth", "width"]) -> float | None:
+    """The largest ratio of C_J at initialisation between networks that differ in depth alone, or in width alone."""
+    by_shape: dict[Widths, list[float]] = {}
     for run in runs:
-        groups.setdefault(key(widths_of(run)), []).append(run.rows[0]["train/c_j"] or 0.0)
-    means = [sum(values) / len(values) for values in groups.values()]
-    return max(means) / min(means) if len(means) > 1 and min(means) > 0 else None
+        by_shape.setdefault(widths_of(run), []).append(run.rows[0]["train/c_j"] or 0.0)
+    groups: dict[int, list[float]] = {}
+    for widths, values in by_shape.items():
+        if widths and len(set(widths)) == 1:
+            same = widths[0] if what == "depth" else len(widths)
+            groups.setdefault(same, []).append(sum(values) / len(values))
+    ratios = [max(group) / min(group) for group in groups.values() if len(group) > 1 and min(group) > 0]
+    return max(ratios, default=None)
