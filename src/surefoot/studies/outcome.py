@@ -12,6 +12,7 @@ from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import RunFolder, read_record
 from surefoot.studies import certificates, coupling, edge_of_stability, interventions, mse, sam_theory
 from surefoot.studies.correlation import Trajectory
+from surefoot.studies.sam_paper import COMBINATIONS, FLATNESS, METHODS, RHO_GAMMA, SAM_VARIANTS
 
 
 class Analysis(Protocol):
@@ -24,11 +25,16 @@ class Analysis(Protocol):
 
 OUTCOMES: dict[str, Analysis] = {
     "certificates": certificates,
+    "combinations": COMBINATIONS,
     "coupling": coupling,
     "edge_of_stability": edge_of_stability,
+    "flatness": FLATNESS,
     "interventions": interventions,
+    "methods": METHODS,
     "mse": mse,
+    "rho_gamma": RHO_GAMMA,
     "sam_theory": sam_theory,
+    "sam_variants": SAM_VARIANTS,
 }
 
 
