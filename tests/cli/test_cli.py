@@ -84,7 +84,14 @@ def test_a_diverged_run_has_exit_code_1(spec: Path, capsys: pytest.CaptureFixtur
         (["report", "folder", "--archive"], "`--archive` needs `--out`"),
         (["train", "spec.toml", "--out", "spec.toml/below"], "Not a directory"),
         (["report", "."], "is not a study folder"),
-        (["report", "nowhere"], "is not a study folder"),
+        (["report", "nowhere"], "`folder` does not exist: nowhere."),
+        (["report", "folder/run.json"], "give the folder, folder."),
+        (["sharpness", "nowhere"], "`run` does not exist: nowhere."),
+        (["sharpness", "folder/run.json"], "give the folder, folder."),
+        (["certify", "nowhere"], "`path` does not exist: nowhere."),
+        (["certify", "nowhere/checkpoint.safetensors"], "`path` does not exist: nowhere/checkpoint.safetensors."),
+        (["certify", "folder/run.json"], "give the folder, folder."),
+        (["certify", "folder/metrics.jsonl"], "give the folder, folder."),
         (["study", "copling"], "Unknown study 'copling'. Did you mean 'coupling'?"),
         (["study", "coupling", "--scale", "digit"], "Unknown scale 'digit'. Did you mean 'digits'?"),
         (["study", "coupling", "--workers", "0"], "`workers` must be at least 1, got 0."),
@@ -99,6 +106,7 @@ def test_a_bad_request_has_exit_code_2_and_one_sentence(
     (spec.parent / "folder").mkdir()
     if "--archive" not in arguments:
         (spec.parent / "folder" / "run.json").write_text("not JSON")
+        (spec.parent / "folder" / "metrics.jsonl").touch()
     assert main(arguments) == 2
     told = capsys.readouterr()
     assert told.out == ""

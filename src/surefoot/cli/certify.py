@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
-from surefoot.cli.request import request
+from surefoot.cli.request import check_path, request
 from surefoot.cli.terminal import print_json, print_table, say, working
 from surefoot.table import Table
 
@@ -56,6 +56,7 @@ class Certify:
 
     def __call__(self) -> int:
         with request():
+            check_path("path", self.path)
             if self.worst < 0:
                 raise ValueError(f"`--worst` must be at least 0, got {self.worst}.")
             is_run = self.path.is_dir() or self.path.name == "checkpoint.safetensors"

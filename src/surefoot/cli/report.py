@@ -7,7 +7,7 @@ from typing import Any
 
 import tyro
 
-from surefoot.cli.request import request
+from surefoot.cli.request import check_path, request
 from surefoot.cli.terminal import print_json, print_run, print_table, say
 
 
@@ -34,6 +34,8 @@ class Report:
         from surefoot.runs.store import RunFolder
         from surefoot.studies.outcome import study_outcome, study_runs
 
+        with request():
+            check_path("folder", self.folder)
         if (self.folder / "run.json").exists():
             with request():
                 run = RunFolder(self.folder)

@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+_RECORDS = ("run.json", "metrics.jsonl", "metrics.jsonl.gz", "times.jsonl", "study.json")
 
 
 class BadRequest(Exception):
@@ -18,3 +21,11 @@ def request() -> Iterator[None]:
         raise BadRequest(f"{error.strerror}:{where}." if error.strerror else str(error)) from error
     except (ValueError, ImportError) as error:
         raise BadRequest(str(error)) from error
+
+
+def check_path(name: str, path: Path) -> None:
+    """Refuse a path that does not exist, and a record in the folder of a run or study that is given for the folder."""
+    if not path.exists():
+        raise ValueError(f"`{name}` does not exist: {path}.")
+    if path.name in _RECORDS and path.is_file():
+        raise ValueError(f"`{name}` is a record in a folder, {path}: give the folder, {path.parent}.")

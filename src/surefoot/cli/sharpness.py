@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
-from surefoot.cli.request import request
+from surefoot.cli.request import check_path, request
 from surefoot.cli.terminal import print_json, print_table, say, working
 from surefoot.table import Cell, Table
 
@@ -55,6 +55,7 @@ class Sharpness:
 
     def __call__(self) -> int:
         with request():
+            check_path("run", self.run)
             if self.layers and self.num > 1:
                 raise ValueError("`--layers` gives one eigenvalue per layer: leave `--num` at 1.")
             from surefoot.curvature import GGN, Hessian, subset
