@@ -6,7 +6,6 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from surefoot.cli import main
@@ -286,53 +285,3 @@ def test_sharpness_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     (run / "checkpoint.safetensors").unlink()
     assert main(["sharpness", str(run)]) == 2
     assert "an archived run has no weights" in capsys.readouterr().err
-
-
-def test_certify_a_run_and_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    spec = tmp_path / "spec.toml"
-    spec.write_text(
-        'budget = 3\noptimizer = {name = "gd", lr = 0.1}\ndata = {name = "digits", num_train = 100}\n'
-        'model = {name = "mlp", widths = [5]}\nobservers = {certificates = {}}\n'
-    )
-    assert main(["train", str(spec), "--out", str(tmp_path / "runs")]) == 0
-    (run,) = (tmp_path / "runs").iterdir()
-    (last,) = [row for row in RunFolder(run).rows()[0] if row["step"] == 3]
-    assert last["train/failed"] == 0
-    capsys.readouterr()
-    assert main(["certify", str(run), "--json", "--worst", "3"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    found = {item["name"]: item for item in told["certificates"]}
-    assert told["regime"] == "overlap"
-    assert len(told["worst"]) == 3
-    assert {item["holds"] for item in found.values()} == {True, None}
-    first = found["4.1 (i): ECE <= (K - 1) Q"]
-    assert first["bound"] == pytest.approx(last["train/bound_ece"], rel=1e-5)
-    assert first["measured"] == pytest.approx(last["train/ece"], rel=1e-5)
-    assert first["verdict"] == "holds"
-    assert found["4.2 (i): Q / K <= ECE"]["holds"] is None
-    assert told["c_j"] == pytest.approx(last["train/c_j"], rel=1e-4)
-    tight = found["ours: sharpness <= mean ||J_i||^2 largest eigenvalue of diag p_i - p_i p_i^T"]
-    assert tight["bound"] < found["4.1 (ii): sharpness <= 2 C_J^2 (K - 1) Q"]["bound"]
-    assert main(["certify", str(run), "--radius", "0.1", "--rho", "0.05", "--batch", "10", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    found = {item["name"]: item for item in told["certificates"]}
-    assert told["robust"] == "proved"
-    assert found["4.1 (i): ECE <= (K - 1) Q0"]["holds"]
-    assert found["B.8"]["holds"] is None  # an ordinary test set is further away
-    assert found["Lemma 2 along the gradient"]["holds"]
-    assert False not in {item["holds"] for item in found.values()}
-    np.savez(tmp_path / "sure.npz", logits=np.array([[9.0, 0, 0], [0, 7.0, 0]]), labels=np.array([0, 1]))
-    assert main(["certify", str(tmp_path / "sure.npz")]) == 0
-    shown = capsys.readouterr().out
-    assert "interpolating" in shown
-    assert "B.3" in shown
-    for bad, why in (
-        ([str(run), "--labels", "y"], "a run has none"),
-        ([str(tmp_path / "nothing.npz")], "nothing.npz"),
-        ([str(tmp_path / "sure.npz"), "--rho", "0.1"], "need a model"),
-        ([str(run), "--batch", "0"], "`--batch` must be at least 1"),
-        ([str(run), "--radius", "-1"], "`radius` must be at least 0"),
-        ([str(run), "--worst", "-1"], "`--worst` must be at least 0"),
-    ):
-        assert main(["certify", *bad]) == 2
-        assert why in capsys.readouterr().err

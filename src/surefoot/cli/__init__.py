@@ -37,7 +37,7 @@ Command = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. Exit code 0: done; 1: a run failed; 2: bad request; 130: stopped by Ctrl-C."""
+    """Run one command. Exit code 0: done; 1: a run or certificate failed; 2: bad request; 130: stopped by Ctrl-C."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given == ["--version"]:
         print(f"surefoot {__version__}")

@@ -148,7 +148,7 @@ def binary_entropy(losses: Tensor) -> Tensor:
 
 
 def _calibrated_theorem(climb: Ascent, gamma: float) -> Certificate:
-    name = "Theorem 3"
+    name = f"Theorem 3: l + (1 - gamma / 2) H(p~_y) <= (1 + p~_y)^-gamma l~ + lambda H(p_y), gamma = {gamma:g}"
     inside = (climb.perturbed_losses < math.log(2)) & (climb.perturbed_losses >= climb.losses) & (climb.losses > 0)
     said = f"1/2 < p~_y <= p_y < 1: {int(inside.sum())} of {len(inside)} samples"
     if not bool(inside.any()):
