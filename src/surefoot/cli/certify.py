@@ -114,8 +114,6 @@ class Certify:
         return certificates, tail(predictions.margin), about
 
     def _run(self, progress: Any) -> "tuple[list[Certificate], Tail, dict[str, Any]]":
-        import torch
-
         from surefoot.curvature import GGN, eigenpairs
         from surefoot.losses import CrossEntropy, Lifted
         from surefoot.runs.finished import training_at
@@ -124,6 +122,7 @@ class Certify:
             certified_on_shift,
             curvature_certificates,
             exact_ece,
+            exact_predictions,
             robust_calibration_certificates,
             robust_margins,
             sam_certificates,
@@ -131,7 +130,6 @@ class Certify:
             smallest_shift,
             tail,
         )
-        from surefoot.training.snapshot import Snapshot
 
         split, norm = self.split or "train", self.norm or "l2"
         training, spec = training_at(self.path)
@@ -141,7 +139,7 @@ class Certify:
         if not isinstance(objective, Lifted) or not isinstance(objective.loss, CrossEntropy):
             raise ValueError("The certificates are about cross-entropy, and this run has another loss.")
         data = training.splits[split]
-        predictions = Snapshot(training.step, training.model, objective, training.splits).predictions(split)
+        predictions = exact_predictions(training.model, data.inputs, data.labels)
         progress("the calibration error")
         certificates = calibration_certificates(predictions, num_bins=self.bins)
         progress("the Jacobians")
@@ -153,7 +151,7 @@ class Certify:
         if self.radius is not None:
             progress("the robust margins")
             robust = robust_margins(training.model, data.inputs, data.labels, radius=self.radius, norm=norm)
-            attacked = torch.minimum(robust.attacked, predictions.margin)  # no shift is a candidate, rounding aside
+            attacked = robust.attacked
             certificates += robust_calibration_certificates(
                 predictions,
                 attacked,
@@ -167,8 +165,7 @@ class Certify:
             progress("the test set's distance")
             test = training.splits["test"]
             shift = smallest_shift(data.inputs, data.labels, test.inputs, test.labels, norm=norm)
-            said = Snapshot(training.step, training.model, objective, training.splits).predictions("test")
-            test_ece = exact_ece(said, num_bins=self.bins)
+            test_ece = exact_ece(exact_predictions(training.model, test.inputs, test.labels), num_bins=self.bins)
             certificates.append(
                 certified_on_shift(
                     training.model, data.inputs, data.labels, shift, radius=robust.radius, test_ece=test_ece

@@ -48,8 +48,8 @@ def certificate(
 ) -> Certificate:
     """Compare two numbers; anything in `unmet` makes the verdict "assumption not met"."""
     measured, bound = float(measured), float(bound)
-    if math.isnan(measured) or math.isnan(bound):
-        unmet = (*unmet, _NOT_A_NUMBER)
+    if not unmet and (math.isnan(measured) or math.isnan(bound)):
+        unmet = (_NOT_A_NUMBER,)
     if unmet:
         return Certificate(name, bound, measured, "assumption not met", tuple(unmet))
     verdict: Verdict = "holds" if measured <= bound * (1 + _RELATIVE) + _ABSOLUTE else "fails"

@@ -91,7 +91,7 @@ def certified_on_shift(
         num_classes = model(train_inputs[:1]).shape[1]
     log_moment = (-margin).logsumexp(dim=0) - math.log(len(margin))  # margins of -50 are normal early in training
     return certificate(
-        "B.8",
+        "B.8: test ECE <= (K - 1) Q0",
         measured=test_ece,
         bound=(num_classes - 1) * log_moment.exp(),
         assumptions=(
