@@ -195,7 +195,7 @@ def test_study_report_archive(spec: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_list_holds_every_registry(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--json"]) == 0
     held = json.loads(capsys.readouterr().out)
-    kinds = {"studies", "optimizers", "losses", "models", "datasets", "metrics", "observers", "posthoc"}
+    kinds = {"studies", "optimizers", "losses", "models", "ensembles", "datasets", "metrics", "observers", "posthoc"}
     assert set(held) == kinds
     assert all(description for entries in held.values() for description in entries.values())
     assert "coupling" in held["studies"]

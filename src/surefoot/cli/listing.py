@@ -11,12 +11,12 @@ from surefoot.cli.request import request
 from surefoot.cli.terminal import print_json, print_table
 from surefoot.table import Table
 
-Kind = Literal["studies", "optimizers", "losses", "models", "datasets", "metrics", "observers", "posthoc"]
+Kind = Literal["studies", "optimizers", "losses", "models", "ensembles", "datasets", "metrics", "observers", "posthoc"]
 
 
 @dataclass
 class List:
-    """List the studies, optimizers, losses, models, data sets, metrics, observers and post-hoc maps.
+    """List the studies, optimizers, losses, models, ensembles, data sets, metrics, observers and post-hoc maps.
 
     Example: surefoot list optimizers
     """
@@ -53,6 +53,7 @@ def _registry(kind: str) -> Mapping[str, Any]:
 
         return OBSERVERS
     import surefoot.data
+    import surefoot.ensembles
     import surefoot.losses
     import surefoot.metrics
     import surefoot.models
@@ -63,6 +64,7 @@ def _registry(kind: str) -> Mapping[str, Any]:
         "optimizers": surefoot.optim.OPTIMIZERS,
         "losses": {**surefoot.losses.LOSSES, **surefoot.losses.OBJECTIVES},
         "models": surefoot.models.MODELS,
+        "ensembles": surefoot.ensembles.ENSEMBLES,
         "datasets": surefoot.data.DATASETS,
         "metrics": surefoot.metrics.METRICS,
         "posthoc": surefoot.posthoc.POSTHOC,

@@ -27,7 +27,7 @@ class SamTheory:
     lemma_along_gradient: Certificate  # the same by u^T H u, which is all that its proof uses
     theorem: Certificate  # L + H(p~) <= L~ + lambda H(p)
     weight_bound: Certificate  # lambda_0 <= lambda
-    calibrated_theorem: Certificate  # l + (1 - gamma / 2) H(p~_y) <= l~ + lambda H(p_y), the worst sample
+    calibrated_theorem: Certificate  # l + (1 - gamma / 2) H(p~_y) <= CSAM's l~ + lambda H(p_y), the worst sample
 
     @property
     def certificates(self) -> tuple[Certificate, ...]:
