@@ -11,6 +11,12 @@ from surefoot.theory import certificate
 Capture = pytest.CaptureFixture[str]
 
 
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that no row of a table is broken into lines."""
+    monkeypatch.setenv("COLUMNS", "600")
+
+
 def trained(folder: Path, optimizer: str = 'name = "gd", lr = 0.1', activation: str = "tanh") -> Path:
     spec = folder / "spec.toml"
     spec.write_text(
