@@ -59,7 +59,7 @@ def test_members_start_apart_and_dropout_is_put_in() -> None:
 def test_what_does_not_combine_is_refused_before_any_work() -> None:
     validated = {**DATA, "num_validation": 10}
     for changes, message in (
-        ({"observers": {}}, "observer curvature needs the curvature of one model's loss"),
+        ({"observers": {}}, "observer curvature needs the curvature of a loss, and mimo has several"),
         ({"loss": {"name": "mixup"}}, "mixup is none"),
         ({"loss": {"name": "adafocal"}, "data": validated}, "adafocal remembers what one model said"),
         ({"optimizer": "bulk_sgd"}, "bulk_sgd needs the curvature"),

@@ -7,11 +7,10 @@ from torch import nn
 
 from surefoot.ensembles import ENSEMBLES, DeepEnsemble, Ensemble, MCDropout, with_dropout
 from surefoot.losses import LOSSES, Lifted, Loss, Objective, Remembering
-from surefoot.optim import OPTIMIZERS, BulkSGD
 from surefoot.registry import look_up
+from surefoot.runs.objectives import refuse_curvature
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.typecheck import check_options, options_of
-from surefoot.training.observers import OBSERVERS
 
 _SUPPLIED = {"model", "models", "build", "seed", "num_train", "batches"}  # by the run, not by its spec
 _COLLECTED = ("swag", "bsam")  # from a training that goes on without them
@@ -39,14 +38,7 @@ def _check_combination(spec: RunSpec) -> None:
     kind: Any = LOSSES[loss]
     if issubclass(kind, Remembering):
         raise ValueError(f"The loss {loss} remembers what one model said, and {name} has several: use another.")
-    if issubclass(OPTIMIZERS[spec.optimizer.name], BulkSGD):
-        raise ValueError(f"{spec.optimizer.name} needs the curvature of one model's loss, and {name} has several.")
-    for observer in spec.observers:
-        if getattr(OBSERVERS[observer], "needs_curvature", False):
-            raise ValueError(
-                f"The observer {observer} needs the curvature of one model's loss, and {name} has several: "
-                f"set `observers.{observer}` to false."
-            )
+    refuse_curvature(spec, f"{name} has several models")
 
 
 def build_ensemble(spec: RunSpec, make: Callable[[], nn.Module], *, num_train: int) -> nn.Module:

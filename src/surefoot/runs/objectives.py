@@ -34,12 +34,17 @@ def check_objective(spec: RunSpec) -> None:
     if name in LOSSES and not couples_samples(make):
         return
     why = "is no loss of logits" if name in OBJECTIVES else "couples the samples of a batch"
-    if issubclass(optimizer, BulkSGD):
-        raise ValueError(f"{spec.optimizer.name} needs the curvature of a loss, and {name} {why}: it has none.")
+    refuse_curvature(spec, f"{name} {why}, so it has none")
+
+
+def refuse_curvature(spec: RunSpec, why: str) -> None:
+    """Raise ValueError if an optimizer or observer of the spec needs the curvature of one model's loss of logits."""
+    if issubclass(OPTIMIZERS[spec.optimizer.name], BulkSGD):
+        raise ValueError(f"{spec.optimizer.name} needs the curvature of a loss, and {why}.")
     for observer in spec.observers:
         if getattr(OBSERVERS[observer], "needs_curvature", False):
             raise ValueError(
-                f"The observer {observer} needs the curvature of a loss, and {name} {why}, so it has none: "
+                f"The observer {observer} needs the curvature of a loss, and {why}: "
                 f"set `observers.{observer}` to false."
             )
 
