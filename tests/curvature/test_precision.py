@@ -11,25 +11,31 @@ from surefoot.losses import CrossEntropy
 
 @pytest.mark.parametrize("margin", [5.0, 12.0, 16.0, 30.0, 60.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_large_margins_cost_no_digits(margin: float, dtype: torch.dtype) -> None:
+def test_large_margins_cost_no_digits(margin: float, dtype: torch.dtype, request: pytest.FixtureRequest) -> None:
     """One weight, two classes: the Gauss-Newton sharpness is 2 x^2 p (1 - p) in closed form."""
+    if margin == 60 and dtype == torch.float32:
+        request.applymarker(pytest.mark.xfail(strict=True, reason="squares of 1e-26 underflow in the eigensolver"))
     model = nn.Linear(1, 2, bias=False).to(dtype)
     with torch.no_grad():
         model.weight.copy_(torch.tensor([[margin / 2], [-margin / 2]]))
     inputs, labels = torch.ones(3, 1, dtype=dtype), torch.zeros(3, dtype=torch.long)
-    for loss, tolerance in ((CrossEntropy(), 1e-6), (nn.CrossEntropyLoss(), 1e-6 if margin < 20 else math.inf)):
+    losses = [CrossEntropy(), nn.CrossEntropyLoss()] if margin < 20 else [CrossEntropy()]  # torch's own loses them
+    for loss in losses:
         matrix = GGN(model, loss, inputs, labels)
         (pair,) = eigenpairs(matrix.__matmul__, matrix.like, tolerance=1e-4)
         p = 1 / (1 + math.exp(margin))
-        assert pair.value == pytest.approx(2 * p * (1 - p), rel=tolerance)
+        assert pair.value == pytest.approx(2 * p * (1 - p), rel=1e-6, abs=0)
 
 
 def test_the_hessian_keeps_digits_in_float32() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 4))
     with torch.no_grad():
-        model[2].weight.mul_(12)
+        model[2].weight.mul_(60)
     inputs = torch.randn(6, 3)
+    first, second = model(inputs).topk(2, dim=1).values.T
+    inputs = inputs[first - second > 13]  # others would drown what is lost here
+    assert len(inputs) == 3
     labels = model(inputs).argmax(dim=1)
     double = copy.deepcopy(model).double()
     v = torch.randn(sum(p.numel() for p in model.parameters()))

@@ -11,7 +11,7 @@ from surefoot.registry import look_up
 from surefoot.theory.chain import Link, chain
 from surefoot.theory.region import Ball, Box, row_norms
 
-_DUALS = {"l2": 2.0, "linf": 1.0}  # of the dual norms: |w^T delta| <= ||w||_dual ||delta||
+DUALS = {"l2": 2.0, "linf": 1.0}  # of the dual norms: |w^T delta| <= ||w||_dual ||delta||
 _OUTWARD = 1 + 1e-9  # far above the rounding of singular values and sums
 
 
@@ -28,7 +28,7 @@ def margin_lipschitz(model: nn.Module, labels: Tensor, *, norm: Norm) -> Tensor:
     >>> [round(margin_lipschitz(nn.Sequential(model), torch.tensor([0]), norm=n).item(), 6) for n in ("l2", "linf")]
     [5.0, 7.0]
     """
-    look_up("norm", norm, _DUALS)
+    look_up("norm", norm, DUALS)
     links = chain(model)
     _check_labels(labels, num_classes=len(links[-1].bias))
     return _pair_lipschitz(links, norm).amax(dim=1)[labels.long()]
@@ -49,7 +49,7 @@ def robust_margin_floor(model: nn.Module, inputs: Tensor, labels: Tensor, *, rad
     >>> round(robust_margin_floor(nn.Sequential(model), *point, radius=0.5, norm="l2").item(), 6)  # 7 - 0.5 * 5
     4.5
     """
-    dual = look_up("norm", norm, _DUALS)
+    dual = look_up("norm", norm, DUALS)
     links = chain(model)
     points = _checked(inputs, labels, num_features=links[0].weight.shape[1])
     _check_labels(labels, num_classes=len(links[-1].bias))

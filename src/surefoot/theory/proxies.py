@@ -12,9 +12,8 @@ from surefoot.mode import refuse_training
 from surefoot.predictions import Predictions
 from surefoot.registry import look_up
 from surefoot.theory.jacobian import sample_curvature
+from surefoot.theory.lipschitz import DUALS
 from surefoot.theory.tail import Tail, tail
-
-_DUALS = {"l2": 2.0, "linf": 1.0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +64,7 @@ def input_gradient_margins(model: nn.Module, inputs: Tensor, labels: Tensor, *, 
     >>> round(input_gradient_margins(model, *point, radius=0.5, norm="l2").item(), 6)  # 7 - 0.5 * 5
     4.5
     """
-    dual = look_up("norm", norm, _DUALS)
+    dual = look_up("norm", norm, DUALS)
     refuse_training(model)
     if not 0 <= radius < math.inf:
         raise ValueError(f"`radius` must be at least 0 and finite, got {radius}.")

@@ -6,6 +6,7 @@ from surefoot.attack import Norm
 from surefoot.mode import evaluating
 from surefoot.registry import look_up
 from surefoot.theory import ece_by_decile, exact_predictions, robust_calibration_certificates, robust_margins
+from surefoot.theory.lipschitz import DUALS
 from surefoot.training.observers.observer import Stateless, keyed
 from surefoot.training.snapshot import Snapshot
 
@@ -40,7 +41,7 @@ class RobustMargins(Stateless):
             raise ValueError(f"`radius` must be at least 0 and finite, got {radius}.")
         if num_steps < 0:
             raise ValueError(f"`num_steps` must be at least 0, got {num_steps}.")
-        look_up("norm", norm, {"l2": None, "linf": None})
+        look_up("norm", norm, DUALS)
         self._radius, self._norm, self._num_steps = radius, norm, num_steps
 
     def __call__(self, snapshot: Snapshot) -> dict[str, float]:
