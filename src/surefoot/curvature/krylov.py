@@ -96,16 +96,17 @@ class Krylov:
         direction, *others = self.pending
         image = self.matvec(direction)
         self.num_matvecs += 1
-        norm = float(image.norm())
+        image = image.to(direction).clone() if image.data_ptr() == direction.data_ptr() else image.to(direction)
+        image, scale = _scaled(image)
+        norm = scale * float(image.norm())
         if not math.isfinite(norm):
             raise FloatingPointError(f"Product {self.num_matvecs} with the matrix is not finite.")
-        image = image.to(direction).clone() if image.data_ptr() == direction.data_ptr() else image.to(direction)
         self._largest = max(self._largest, norm)
         self.basis.append(direction)
         self._parts = torch.cat([self._parts, self._parts.new_zeros(len(self._parts), 1)], dim=1)
         stored = [k for k, row in enumerate(self.basis) if row is not None]
         size, first = len(self.basis), len(self.mixtures)
-        inside = self._remove(image, self.at_hand + others)
+        inside = scale * self._remove(image, self.at_hand + others)
         column = torch.zeros(size, dtype=torch.float64, device="cpu")
         column[stored] = inside[first : first + len(stored)]
         projected = torch.zeros(size, size, dtype=torch.float64, device="cpu")
@@ -113,16 +114,15 @@ class Krylov:
         projected[-1] = projected[:, -1] = column
         self.projected = projected
         self.outside = torch.cat([self.outside[1:], inside[first + len(stored) :, None]], dim=1)
-        norm = float(image.norm())
+        left = float(image.norm())
         self.pending = others
         self.lost = torch.cat([self.lost, self.lost.new_zeros(1)])
-        smallest = torch.finfo(image.dtype).tiny ** 0.5  # below it squares underflow
-        if norm <= max(_rounding(image) * self._largest, smallest):
-            self.lost[-1] = norm
+        if scale * left <= _rounding(image) * self._largest:
+            self.lost[-1] = scale * left
         else:
-            self.pending.append(image.div_(norm))
+            self.pending.append(image.div_(left))
             self.outside = torch.cat([self.outside, self.outside.new_zeros(1, size)])
-            self.outside[-1, -1] = norm
+            self.outside[-1, -1] = scale * left
 
     def keep(self, weights: Tensor) -> None:
         """Shrink V, none of it forgotten, to the rows of `weights` [N, M] times V, N orthonormal eigenvectors of T."""
@@ -178,6 +178,18 @@ class Krylov:
 
 def _numbers(parts: Sequence[Tensor]) -> Tensor:
     return torch.stack(list(parts)).cpu().double() if parts else torch.zeros(0, dtype=torch.float64, device="cpu")
+
+
+def _scaled(image: Tensor) -> tuple[Tensor, float]:
+    """The product as numbers whose squares neither underflow nor overflow, and the power of two it was divided by."""
+    if 1e-6 < float(image.norm()) < 1e6:
+        return image, 1.0
+    peak = float(image.abs().amax())
+    if peak == 0 or not math.isfinite(peak):
+        return image, 1.0
+    limit = math.frexp(torch.finfo(image.dtype).max)[1] - 2  # of powers that are numbers of this type themselves
+    power = max(-limit, min(limit, math.frexp(peak)[1]))
+    return torch.ldexp(image, torch.tensor(-power, device=image.device)), math.ldexp(1.0, power)
 
 
 def _rounding(vector: Tensor) -> float:
