@@ -3,8 +3,9 @@
 from torch import Tensor
 from torch.optim import Optimizer
 
-from surefoot.curvature.eigen import Eigenpair, eigenpairs, random_source
+from surefoot.curvature.eigen import eigenpairs, random_source
 from surefoot.curvature.matrix import CurvatureMatrix
+from surefoot.curvature.search import Eigenpair
 from surefoot.params import flat
 
 

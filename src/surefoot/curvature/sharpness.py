@@ -5,9 +5,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from surefoot.curvature.eigen import Eigenpair, Which, eigenpairs, random_source
+from surefoot.curvature.eigen import Which, eigenpairs, random_source
 from surefoot.curvature.ggn import GGN
 from surefoot.curvature.matrix import CurvatureMatrix, Loss
+from surefoot.curvature.search import Eigenpair
 
 Data = tuple[Tensor, Tensor] | Iterable[tuple[Any, Tensor]]
 

@@ -6,9 +6,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from surefoot.curvature.eigen import Eigenpair, Which, check_accuracy, eigenpairs, random_source
+from surefoot.curvature.eigen import Which, check_accuracy, eigenpairs, random_source
 from surefoot.curvature.ggn import GGN
 from surefoot.curvature.matrix import CurvatureMatrix, Loss
+from surefoot.curvature.search import Eigenpair
 
 _SAVED = 4  # budgets that may be saved up for a hard measurement; the first one starts with as much
 _GUARDS = 1  # vectors kept besides those asked for: the next to come up
