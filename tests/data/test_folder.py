@@ -6,7 +6,7 @@ import torch
 
 from surefoot.data import DATASETS
 from surefoot.data.folder import decoded
-from surefoot.data.images import Scale
+from surefoot.data.scale import Scale
 
 Image = pytest.importorskip("PIL.Image")
 

@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 import torch
 
-from surefoot.data import DATASETS, corrupted, svhn_crops
+from surefoot.data import DATASETS, corrupted, digits, svhn_crops
 from surefoot.data.cifar100 import cifar100, cifar100_5k
 from surefoot.data.dataset import Dataset
 from surefoot.data.fetched import cifar10
-from surefoot.data.images import Images, Scale, chosen, dataset
+from surefoot.data.images import Images, chosen, dataset
+from surefoot.data.scale import Scale
 from surefoot.data.svhn import svhn
 from surefoot.runs.typecheck import check_options
 
@@ -47,6 +48,46 @@ def test_scale_is_the_mean_and_deviation(per: str) -> None:
     torch.testing.assert_close(found.mean(dim=dims), torch.zeros_like(found.mean(dim=dims)), rtol=0, atol=1e-5)
     flat = Scale.of(torch.full((4, 1, 2, 2), 7, dtype=torch.uint8), per=per)
     assert torch.equal(flat(torch.full((1, 1, 2, 2), 9, dtype=torch.uint8)), torch.full((1, 1, 2, 2), 2.0))
+
+
+@pytest.mark.parametrize("per", ["channel", "coordinate"])
+def test_standardised_images_come_back_to_the_bit(per: str) -> None:
+    images = made(300)
+    data = dataset(images, standardised=per)
+    for split, stored in ((data.train, images.train), (data.test, images.test)):
+        assert split.scale is not None
+        assert torch.equal(split.scale.images(split.inputs), stored)
+        assert torch.equal(split.scale.inputs(stored), split.inputs)
+
+
+@pytest.mark.parametrize("images", [True, False])
+def test_digits_come_back_as_sixteenths(images: bool) -> None:
+    data = digits(num_train=300, num_validation=50, images=images)
+    for split in data.splits.values():
+        assert split.scale is not None
+        found = split.scale.images(split.inputs)
+        assert found.unique().tolist() == [k / 16 for k in range(17)]
+        torch.testing.assert_close(split.scale.inputs(found), split.inputs, rtol=1e-5, atol=1e-5)
+
+
+def test_cifar10_5k_comes_back() -> None:
+    needs("cifar10_5k.npz")
+    data = DATASETS["cifar10-5k"](num_train=300, num_test=40, num_validation=100)
+    with np.load(DATA / "cifar10_5k.npz") as file:
+        stored = torch.from_numpy(file["x_test"][:40]).permute(0, 3, 1, 2)
+    assert data.test.scale is not None
+    assert torch.equal(data.test.scale.images(data.test.inputs), stored)
+
+
+def test_the_last_of_those_to_train_on_are_held_out() -> None:
+    images = made()
+    data = dataset(images, num_train=50, num_validation=10)
+    assert data.validation is not None
+    assert data.train.labels.tolist() == images.train_labels[:40].tolist()
+    assert data.validation.labels.tolist() == images.train_labels[40:50].tolist()
+    torch.testing.assert_close(data.validation.inputs, Scale.of(images.train[:40])(images.train[40:50]))
+    with pytest.raises(ValueError, match=r"`num_validation` must lie in 0\.\.49, got 50"):
+        dataset(images, num_train=50, num_validation=50)
 
 
 def test_the_first_in_order_or_a_choice_by_seed() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from surefoot.data.dataset import Dataset, Split, check_count, check_held_out, standardised
+from surefoot.data.scale import Scale
 
 FILE = "cifar10_5k.npz"
 
@@ -32,13 +33,14 @@ def cifar10_5k(*, num_train: int = 5000, num_test: int = 5000, num_validation: i
     known, asked = (part.transpose(0, 3, 1, 2).astype(np.float64) / 255 for part in pixels)
     kept = num_train - num_validation
     train, held, test = standardised(known[:kept], known[kept:], asked)
+    scale = Scale.per_coordinate(known[:kept], unit=255)
     right, wanted = (torch.from_numpy(part.astype(np.int64)) for part in labels)
     return Dataset(
         name="cifar10-5k",
         num_classes=10,
-        train=Split(train, right[:kept]),
-        test=Split(test, wanted),
-        validation=Split(held, right[kept:]) if num_validation else None,
+        train=Split(train, right[:kept], scale),
+        test=Split(test, wanted, scale),
+        validation=Split(held, right[kept:], scale) if num_validation else None,
     )
 
 

@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from surefoot.data.scale import Scale, moments
 from surefoot.predictions import check_labels
 
 
@@ -16,10 +17,11 @@ class Split:
 
     inputs: Tensor  # [N, ...]
     labels: Tensor  # [N], int64
+    scale: Scale | None = None  # where inputs are standardised images: what brings them back
 
     def to(self, device: torch.device) -> "Split":
         """The same samples on another device."""
-        return Split(self.inputs.to(device), self.labels.to(device))
+        return Split(self.inputs.to(device), self.labels.to(device), self.scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +69,7 @@ def standardised(train: NDArray[np.float64], *others: NDArray[np.float64]) -> tu
 
     A coordinate that never varies in training is only shifted.
     """
-    mean = train.mean(axis=0)
-    std = train.std(axis=0)
-    std[std == 0] = 1.0
+    mean, std = moments(train)
     return tuple(torch.from_numpy((part - mean) / std).float() for part in (train, *others))
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from surefoot.data.dataset import Dataset, Split, check_count, check_held_out, standardised, with_noisy_labels
+from surefoot.data.scale import Scale
 
 _NUM_IMAGES = 1797
 
@@ -32,12 +33,14 @@ def digits(
     pixels, labels = pixels[order].astype(np.float64), labels[order].astype(np.int64)
     kept = num_train - num_validation
     parts = standardised(pixels[:kept], pixels[kept:num_train], pixels[num_train:])
-    train, held, test = (part.view(-1, 1, 8, 8) if images else part for part in parts)
+    shape = (1, 8, 8) if images else (64,)
+    train, held, test = (part.view(-1, *shape) for part in parts)
+    scale = Scale.per_coordinate(pixels[:kept].reshape(-1, *shape), white=16)
     noisy = torch.from_numpy(with_noisy_labels(labels, share=noisy_labels, num_classes=10, seed=noise_seed))
     return Dataset(
         name="digits",
         num_classes=10,
-        train=Split(train, noisy[:kept]),
-        test=Split(test, noisy[num_train:]),
-        validation=Split(held, noisy[kept:num_train]) if num_validation else None,
+        train=Split(train, noisy[:kept], scale),
+        test=Split(test, noisy[num_train:], scale),
+        validation=Split(held, noisy[kept:num_train], scale) if num_validation else None,
     )

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from surefoot.data.corruptions import corrupted
-from surefoot.data.dataset import Dataset, Split, check_count, with_noisy_labels
+from surefoot.data.dataset import Dataset, Split, check_count, check_held_out, with_noisy_labels
+from surefoot.data.scale import Scale
 
-_AT_ONCE = 4096  # images whose squares are summed together
 Count = int | Literal["all"]
-_SCALES = ("channel", "coordinate")
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,38 +41,6 @@ class Images:
         except (BadZipFile, KeyError, ValueError, EOFError, RuntimeError, TypeError) as error:
             raise ValueError(f"{path} is not what it should be: {error}.") from None
         return cls(name, num_classes, pixels[0], labels[0], pixels[1], labels[1])
-
-
-@dataclass(frozen=True, eq=False)
-class Scale:
-    """The mean and deviation of training images, in units of 0..255, that others are standardised with."""
-
-    mean: Tensor  # [C, 1, 1] or [C, H, W], float64
-    std: Tensor
-
-    @classmethod
-    def of(cls, images: Tensor, *, per: str = "channel") -> "Scale":
-        """Of uint8 images [N, C, H, W], per channel or per coordinate; what never varies is only shifted.
-
-        Sums are of whole numbers and exact.
-        """
-        if per not in _SCALES:
-            raise ValueError(f"`standardised` must be per channel or coordinate, got {per!r}.")
-        total = torch.zeros(images.shape[1:], dtype=torch.int64)
-        squares = torch.zeros_like(total)
-        for start in range(0, len(images), _AT_ONCE):
-            wide = images[start : start + _AT_ONCE].to(torch.int32)
-            total += wide.sum(dim=0)
-            squares += wide.square_().sum(dim=0)
-        mean, square = total.double() / len(images), squares.double() / len(images)
-        if per == "channel":
-            mean, square = (part.mean(dim=(1, 2), keepdim=True) for part in (mean, square))
-        std = (square - mean.square()).clamp(min=0).sqrt()
-        return cls(mean, torch.where(std < 1e-6, 1.0, std))
-
-    def __call__(self, images: Tensor) -> Tensor:
-        """The images [N, C, H, W], standardised, float32."""
-        return images.float().sub_(self.mean.float()).div_(self.std.float())
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +68,7 @@ def dataset(
     *,
     num_train: Count = "all",
     num_test: Count = "all",
+    num_validation: int = 0,
     shuffled: bool = False,
     noisy_labels: float = 0.0,
     seed: int = 0,
@@ -108,23 +76,28 @@ def dataset(
     corruption: str = "none",
     severity: int = 1,
 ) -> Dataset:
-    """Some of the images as a data set, standardised by the mean and deviation of the training images taken.
+    """Some of the images as a data set, standardised by the mean and deviation of the images to train on.
 
-    `seed` decides the choice where it is `shuffled`, the labels that are replaced in both parts, and the `corruption`
-    of the test images, which are spoiled before they are standardised.
+    The last `num_validation` of the training images taken are held out for validation instead. `seed` decides the choice
+    where it is `shuffled`, the labels that are replaced in both parts, and the `corruption` of the test images, which
+    are spoiled before they are standardised.
     """
     taken = chosen(images, num_train=num_train, num_test=num_test, shuffled=shuffled, seed=seed)
+    check_held_out(num_validation, num_train=len(taken.train))
+    kept = len(taken.train) - num_validation
     train, test = images.train[taken.train], images.test[taken.test]
     if corruption != "none":
         test = corrupted(test, corruption, severity=severity, seed=seed, indices=taken.test)
     labels = np.concatenate([images.train_labels[taken.train], images.test_labels[taken.test]])
     noisy = torch.from_numpy(with_noisy_labels(labels, share=noisy_labels, num_classes=images.num_classes, seed=seed))
-    scale = Scale.of(train, per=standardised)
+    scale = Scale.of(train[:kept], per=standardised)
+    held = Split(scale(train[kept:]), noisy[kept : len(train)], scale)
     return Dataset(
         name=images.name,
         num_classes=images.num_classes,
-        train=Split(scale(train), noisy[: len(train)]),
-        test=Split(scale(test), noisy[len(train) :]),
+        train=Split(scale(train[:kept]), noisy[:kept], scale),
+        test=Split(scale(test), noisy[len(train) :], scale),
+        validation=held if num_validation else None,
     )
 
 

@@ -7,7 +7,8 @@ import torch
 from numpy.typing import NDArray
 
 from surefoot.data.dataset import Split, check_count
-from surefoot.data.images import Images, Scale, as_dataset
+from surefoot.data.images import Images, as_dataset
+from surefoot.data.scale import Scale
 from surefoot.data.store import stored
 
 
@@ -31,7 +32,7 @@ def svhn_crops(scale: Scale, *, num_test: int = 2000) -> Split:
         pixels, labels = file["x_test"], file["y_test"].astype(np.int64)
     check_count("num_test", num_test, available=len(pixels))
     images = torch.from_numpy(pixels[:num_test]).permute(0, 3, 1, 2)
-    return Split(scale(images), torch.from_numpy(labels[:num_test]))
+    return Split(scale(images), torch.from_numpy(labels[:num_test]), scale)
 
 
 def _crops(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
