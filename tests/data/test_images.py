@@ -1,5 +1,6 @@
 import os
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -61,13 +62,26 @@ def test_standardised_images_come_back_to_the_bit(per: str) -> None:
 
 
 @pytest.mark.parametrize("images", [True, False])
-def test_digits_come_back_as_sixteenths(images: bool) -> None:
-    data = digits(num_train=300, num_validation=50, images=images)
+@pytest.mark.parametrize("standardised", ["coordinate", "channel"])
+def test_digits_come_back_as_sixteenths(images: bool, standardised: Literal["coordinate", "channel"]) -> None:
+    data = digits(num_train=300, num_validation=50, images=images, standardised=standardised)
     for split in data.splits.values():
         assert split.scale is not None
         found = split.scale.images(split.inputs)
         assert found.unique().tolist() == [k / 16 for k in range(17)]
         torch.testing.assert_close(split.scale.inputs(found), split.inputs, rtol=1e-5, atol=1e-5)
+
+
+def test_digits_are_standardised_by_one_deviation_or_each_by_its_own() -> None:
+    plain, alike = digits(num_train=300), digits(num_train=300, standardised="channel", images=True)
+    own = plain.train.inputs.std(dim=0, correction=0)
+    torch.testing.assert_close(own[own > 0], torch.ones_like(own[own > 0]), rtol=0, atol=1e-5)
+    assert alike.input_shape == (1, 8, 8)
+    assert float(alike.train.inputs.mean()) == pytest.approx(0, abs=1e-6)
+    assert float(alike.train.inputs.std(correction=0)) == pytest.approx(1, abs=1e-6)
+    assert float(plain.test.inputs.max()) > 3 * float(alike.test.inputs.max())
+    with pytest.raises(ValueError, match="`standardised` must be per coordinate or channel, got 'pixel'"):
+        digits(standardised="pixel")  # type: ignore[arg-type]
 
 
 def test_cifar10_5k_comes_back() -> None:

@@ -18,7 +18,7 @@ def cifar100(*, path: str) -> Images:
 
     That is the folder with train.bin and test.bin. Fine labels.
     """
-    (train, known), (test, asked) = (_records(Path(path) / f"{part}.bin") for part in ("train", "test"))
+    (train, known), (test, asked) = (records(Path(path) / f"{part}.bin") for part in ("train", "test"))
     return Images("cifar100", 100, torch.from_numpy(train), known, torch.from_numpy(test), asked)
 
 
@@ -29,7 +29,8 @@ def cifar100_5k() -> Images:
     return Images.read(stored("cifar100_5k.npz", fix=fix), name="cifar100-5k", num_classes=100)
 
 
-def _records(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def records(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Images [N, C, H, W] and fine labels of one of the .bin files."""
     if not path.is_file():
         raise FileNotFoundError(f"There is no {path}: unpack cifar-100-binary.tar.gz and name its folder with `path`.")
     values = np.fromfile(path, np.uint8)

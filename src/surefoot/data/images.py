@@ -78,9 +78,9 @@ def dataset(
 ) -> Dataset:
     """Some of the images as a data set, standardised by the mean and deviation of the images to train on.
 
-    The last `num_validation` of the training images taken are held out for validation instead. `seed` decides the choice
-    where it is `shuffled`, the labels that are replaced in both parts, and the `corruption` of the test images, which
-    are spoiled before they are standardised.
+    The last `num_validation` of the training images taken are held out for validation instead. `seed` decides the
+    choice where it is `shuffled`, the labels that are replaced in both parts, and the `corruption` of the test images,
+    which are spoiled before they are standardised.
     """
     taken = chosen(images, num_train=num_train, num_test=num_test, shuffled=shuffled, seed=seed)
     check_held_out(num_validation, num_train=len(taken.train))

@@ -18,7 +18,7 @@ def svhn(*, path: str) -> Images:
 
     train_32x32.mat and test_32x32.mat; the label 10 stands for 0.
     """
-    (train, known), (test, asked) = (_crops(Path(path) / f"{part}_32x32.mat") for part in ("train", "test"))
+    (train, known), (test, asked) = (crops(Path(path) / f"{part}_32x32.mat") for part in ("train", "test"))
     return Images("svhn", 10, torch.from_numpy(train), known, torch.from_numpy(test), asked)
 
 
@@ -35,7 +35,8 @@ def svhn_crops(scale: Scale, *, num_test: int = 2000) -> Split:
     return Split(scale(images), torch.from_numpy(labels[:num_test]), scale)
 
 
-def _crops(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def crops(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Images [N, C, H, W] and labels of one of the .mat files."""
     from scipy.io import loadmat
     from scipy.io.matlab import MatReadError
 
