@@ -1,5 +1,9 @@
-import pytest
+import math
 
+import pytest
+import torch
+
+from surefoot.data import Split
 from surefoot.metrics import ece, nll
 from surefoot.posthoc import Isotonic, tce
 from surefoot.predictions import Predictions
@@ -29,6 +33,18 @@ def test_temperature_is_tce_and_others_are_their_maps() -> None:
     assert row["test/ece_isotonic"] == pytest.approx(float(ece(mapped)))
     assert row["test/nll_isotonic"] == pytest.approx(float(nll(mapped)))
     assert row["test/ece_temperature"] < float(ece(test))
+
+
+def test_a_model_without_a_best_temperature_leaves_a_gap() -> None:
+    training = build(RunSpec.from_dict(TREE))
+    splits = training.splits
+    with torch.no_grad():
+        logits = training.model(splits["validation"].inputs)
+    wrong = {**splits, "validation": Split(splits["validation"].inputs, logits.argmin(dim=1))}
+    row = Posthoc(maps=("temperature", "isotonic"))(Snapshot(0, training.model, training.objective, wrong))
+    assert math.isnan(row["test/ece_temperature"])
+    assert math.isnan(row["test/nll_temperature"])
+    assert 0 <= row["test/ece_isotonic"] <= 1
 
 
 def test_needs_a_validation_split_and_known_maps() -> None:

@@ -1,7 +1,9 @@
 """What post-hoc maps would make of the model as it is."""
 
+import math
+
 from surefoot.metrics import ece, nll
-from surefoot.posthoc import POSTHOC
+from surefoot.posthoc import POSTHOC, Map
 from surefoot.predictions import Predictions
 from surefoot.registry import look_up
 from surefoot.training.observers.observer import Stateless
@@ -12,6 +14,8 @@ class Posthoc(Stateless):
     """ECE and NLL of the test split after each of some maps, fitted on the validation split at that moment.
 
     `test/ece_temperature` is what papers call TCE, with the temperature that is best by NLL. Needs a validation split.
+    Not a number at moments at which a map has no fit: a temperature has none where the model is worse than chance, as
+    before the first step, or where no sample is wrong.
     """
 
     needs_validation = True
@@ -31,6 +35,16 @@ class Posthoc(Stateless):
         validation, test = snapshot.predictions("validation"), snapshot.predictions("test")
         row: dict[str, float] = {}
         for name, kind in self._maps.items():
-            mapped = Predictions(kind.fit(validation)(test.exact), test.labels)
-            row |= {f"test/ece_{name}": float(ece(mapped)), f"test/nll_{name}": float(nll(mapped))}
+            fitted = fit_of(kind, validation)
+            mapped = None if fitted is None else Predictions(fitted(test.exact), test.labels)
+            for score, metric in (("ece", ece), ("nll", nll)):
+                row[f"test/{score}_{name}"] = math.nan if mapped is None else float(metric(mapped))
         return row
+
+
+def fit_of(kind: type[Map], predictions: Predictions) -> Map | None:
+    """The map of that kind that suits the predictions best; None where they have no such map."""
+    try:
+        return kind.fit(predictions)
+    except ValueError:
+        return None
