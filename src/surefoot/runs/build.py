@@ -68,6 +68,9 @@ def build(spec: RunSpec, *, data: Dataset | None = None) -> Training:
     objective = build_objective(spec, model, data)
     loss = objective.loss if isinstance(objective, Lifted) else None
     optimizer = build_optimizer(spec, model, loss, data.train)
+    observers = {name: OBSERVERS[name](**_tuples(options)) for name, options in spec.observers.items()}
+    for observer in observers.values():
+        getattr(observer, "check", lambda splits: None)(data.splits)
     return Training(
         model=model,
         objective=objective if loss is None else objective_of(model, loss),
@@ -79,7 +82,7 @@ def build(spec: RunSpec, *, data: Dataset | None = None) -> Training:
             augment=_AUGMENTS[spec.augment.name](seed=spec.seed, **spec.augment.options),
         ),
         splits=data.splits,
-        observers={name: OBSERVERS[name](**options) for name, options in spec.observers.items()},
+        observers=observers,
         reduction=spec.reduction,
         clip_grad_norm=None if spec.clip_grad_norm == "none" else spec.clip_grad_norm,
         rate=RATES[spec.rate.name](**_tuples(spec.rate.options)),

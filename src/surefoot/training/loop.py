@@ -42,10 +42,10 @@ class Training:
     first_loss: float | None = None
     seconds_observing: float = 0.0
 
-    def observe(self) -> dict[str, float]:
-        """One row: step, gradients spent, and what every observer sees."""
+    def observe(self, *, last: bool = False) -> dict[str, float]:
+        """One row: step, gradients spent, and what every observer sees; some look only where it is the last."""
         begun = time.perf_counter()
-        snapshot = Snapshot(self.step, self.model, self.objective, self.splits)
+        snapshot = Snapshot(self.step, self.model, self.objective, self.splits, last=last)
         row: dict[str, float] = {"step": self.step, "gradients": self.num_gradients}
         for observer in self.observers.values():
             row |= observer(snapshot)
@@ -127,7 +127,7 @@ def train(
     while True:
         spent = training.num_gradients >= budget
         if spent or schedule(training.step):
-            record(training.observe())
+            record(training.observe(last=spent))
         if spent:
             return True
         training.advance(spent=training.num_gradients / budget)

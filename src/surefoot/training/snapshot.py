@@ -24,6 +24,7 @@ class Snapshot:
     model: nn.Module
     objective: Objective
     splits: Mapping[str, Split]
+    last: bool = False  # nothing comes after it: the moment for what is too dear to look at along training
     _logits: dict[str, Tensor] = field(default_factory=dict, init=False, repr=False)
     _predictions: dict[str, Predictions] = field(default_factory=dict, init=False, repr=False)
 

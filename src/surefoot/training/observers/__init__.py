@@ -13,6 +13,7 @@ from surefoot.training.observers.proxies import Proxies
 from surefoot.training.observers.robust_margins import RobustMargins
 from surefoot.training.observers.sam_theory import SamTheory
 from surefoot.training.observers.scores import Scores
+from surefoot.training.observers.shift import Shift
 
 OBSERVERS: dict[str, Callable[..., Observer]] = {
     "batch_sharpness": BatchSharpness,
@@ -26,6 +27,7 @@ OBSERVERS: dict[str, Callable[..., Observer]] = {
     "robust_margins": RobustMargins,
     "sam_theory": SamTheory,
     "scores": Scores,
+    "shift": Shift,
 }
 
 __all__ = [
@@ -42,4 +44,5 @@ __all__ = [
     "RobustMargins",
     "SamTheory",
     "Scores",
+    "Shift",
 ]
