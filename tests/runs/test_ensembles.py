@@ -18,6 +18,7 @@ OPTIONS = {
     "mimo": {"num_members": 2, "batch_repetitions": 2},
     "variational": {"num_samples": 2},
     "rank1": {"num_members": 2},
+    "swag": {"num_samples": 3, "start": 0.25},
 }
 
 
@@ -71,7 +72,6 @@ def test_what_does_not_combine_is_refused_before_any_work() -> None:
 @pytest.mark.parametrize(
     ("ensemble", "message"),
     [
-        ({"name": "swag"}, "cannot be 'swag' in a run"),
         ({"name": "deep_ensembel"}, "Unknown ensemble 'deep_ensembel'. Did you mean 'deep_ensemble'"),
         ({"name": "mimo", "members": 3}, "members"),
         ({"name": "variational", "num_train": 3}, "num_train"),

@@ -27,6 +27,7 @@ def buffers_at(model: nn.Module, weights: dict[str, Tensor], batches: Iterable[A
     norms = _norms(model)
     if not norms:
         return buffers
+    like = next(iter(weights.values()))
     before = [(norm, norm.momentum) for norm in norms]
     number = 0
     try:
@@ -38,7 +39,8 @@ def buffers_at(model: nn.Module, weights: dict[str, Tensor], batches: Iterable[A
                 number += len(inputs)
                 for norm in norms:
                     norm.momentum = len(inputs) / number  # 1 at first: what was before is forgotten
-                functional_call(model, {**weights, **buffers}, (inputs.to(next(iter(weights.values())).device),))
+                moved = inputs.to(like) if inputs.is_floating_point() else inputs.to(like.device)
+                functional_call(model, {**weights, **buffers}, (moved,))
     finally:
         for norm, momentum in before:
             norm.momentum = momentum

@@ -18,17 +18,18 @@ class BSAMSampling(Ensemble):
 
     Moellenhoff and Khan 2023. Train a model with the optimizer, then `collect(model, optimizer)`: weights, buffers and
     deviations are copied, so that they can be saved and the training go on. Unlike `optimizer.sampled()` this takes
-    nothing from the optimizer's generator. Batch norm keeps the statistics of training.
+    nothing from the optimizer's generator. Batch norm keeps the statistics of training. Before `collect` there is
+    nothing to draw from, which is refused, or with `model_first` the model speaks alone.
     """
 
     stds: Tensor
     collected: Tensor
 
-    def __init__(self, model: nn.Module, *, num_samples: int = 32) -> None:
+    def __init__(self, model: nn.Module, *, num_samples: int = 32, model_first: bool = False) -> None:
         super().__init__()
         check_count("num_samples", num_samples)
         self.model = deepcopy(model)
-        self.num_samples = num_samples
+        self.num_samples, self.model_first = num_samples, model_first
         self.register_buffer("stds", torch.zeros_like(flat([p.detach() for p in model.parameters()])))  # [P]
         self.register_buffer("collected", torch.zeros((), dtype=torch.bool))
 
@@ -40,7 +41,8 @@ class BSAMSampling(Ensemble):
         known = {p for group in optimizer.param_groups for p in group["params"] if p.requires_grad}
         if known.isdisjoint(model.parameters()):
             raise ValueError("`optimizer` must hold parameters of `model`, got one of none.")
-        self.model.load_state_dict(model.state_dict())
+        if model is not self.model:
+            self.model.load_state_dict(model.state_dict())
         parts = []
         for p in model.parameters():
             precision = optimizer.state.get(p, {}).get("precision", torch.full_like(p, optimizer.first_precision))
@@ -48,9 +50,11 @@ class BSAMSampling(Ensemble):
         self.stds.copy_(flat(parts))
         self.collected.fill_(True)
 
-    @torch.no_grad()
     def members(self, inputs: Tensor) -> Iterator[Tensor]:
         """Logits [N, K] of each draw."""
+        if self.model_first and not self.collected:
+            yield self.model(inputs)
+            return
         if not self.collected:
             raise ValueError("BSAMSampling has nothing to draw from: call `collect(model, optimizer)` first.")
         named = dict(self.model.named_parameters())

@@ -22,7 +22,8 @@ class SWAG(Ensemble):
     deviations of collected weights from their mean so far; `scale` 1/2 halves the sum of both covariances, as the
     paper does, and 0 is SWA. Call `collect(model)` about once per epoch in the last part of training, at a constant
     learning rate. Batch norm statistics do not average: a model with some needs `batches`, the training inputs as a
-    list of tensors or a `DataLoader`, which every draw is run on once.
+    list of tensors or a `DataLoader`, which every draw is run on once. Before the first `collect` there is nothing to
+    draw from, which is refused, or with `model_first` the model speaks alone.
 
     >>> model = nn.Linear(2, 3)
     >>> swag = SWAG(model)
@@ -44,6 +45,7 @@ class SWAG(Ensemble):
         scale: float = 0.5,
         num_samples: int = 30,
         batches: Iterable[Any] = (),
+        model_first: bool = False,
     ) -> None:
         super().__init__()
         check_count("max_rank", max_rank)
@@ -56,6 +58,7 @@ class SWAG(Ensemble):
             raise ValueError("`batches` must be given for a model with batch norm, got none.")
         self.model = deepcopy(model)
         self.max_rank, self.scale, self.num_samples, self.batches = max_rank, scale, num_samples, batches
+        self.model_first = model_first
         weights = flat([p.detach() for p in model.parameters()])
         weights = weights.float() if weights.dtype.itemsize < 4 else weights
         self.register_buffer("num_collected", torch.zeros((), dtype=torch.int64))
@@ -94,9 +97,11 @@ class SWAG(Ensemble):
         along = by_place @ self.deviations[: self.rank] / math.sqrt(max(self.rank - 1, 1))
         return self.mean + math.sqrt(self.scale) * (self.variance.sqrt() * diagonal + along)
 
-    @torch.no_grad()
     def members(self, inputs: Tensor) -> Iterator[Tensor]:
         """Logits [N, K] of each draw."""
+        if self.model_first and not self.num_collected:
+            yield self.model(inputs)
+            return
         named = dict(self.model.named_parameters())
         for _ in range(self.num_samples):
             drawn = self.weights(torch.randn_like(self.mean), torch.randn_like(self.mean[:1].expand(self.rank)))

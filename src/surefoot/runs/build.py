@@ -12,6 +12,7 @@ from surefoot.losses import Lifted
 from surefoot.models import MODELS
 from surefoot.optim import SAM
 from surefoot.registry import look_up
+from surefoot.runs.collecting import collecting
 from surefoot.runs.ensembles import build_ensemble, check_ensemble, objective_of
 from surefoot.runs.objectives import build_objective, check_objective, fitted
 from surefoot.runs.optimizers import build_optimizer, check_optimizer
@@ -64,29 +65,31 @@ def build(spec: RunSpec, *, data: Dataset | None = None) -> Training:
             input_shape=data.input_shape, num_classes=data.num_classes, **_tuples(spec.model.options)
         )
 
-    model = fitted(spec, build_ensemble(spec, make, num_train=len(data.train.labels))).to(device)
+    model = fitted(spec, build_ensemble(spec, make, data.train)).to(device)
     objective = build_objective(spec, model, data)
     loss = objective.loss if isinstance(objective, Lifted) else None
     optimizer = build_optimizer(spec, model, loss, data.train)
     observers = {name: OBSERVERS[name](**_tuples(options)) for name, options in spec.observers.items()}
     for observer in observers.values():
         getattr(observer, "check", lambda splits: None)(data.splits)
+    batches = Batches(
+        data.train,
+        batch_size=None if spec.batch_size == "full" else spec.batch_size,
+        seed=spec.seed,
+        augment=_AUGMENTS[spec.augment.name](seed=spec.seed, **spec.augment.options),
+    )
     return Training(
         model=model,
         objective=objective if loss is None else objective_of(model, loss),
         optimizer=optimizer,
-        batches=Batches(
-            data.train,
-            batch_size=None if spec.batch_size == "full" else spec.batch_size,
-            seed=spec.seed,
-            augment=_AUGMENTS[spec.augment.name](seed=spec.seed, **spec.augment.options),
-        ),
+        batches=batches,
         splits=data.splits,
         observers=observers,
         reduction=spec.reduction,
         clip_grad_norm=None if spec.clip_grad_norm == "none" else spec.clip_grad_norm,
         rate=RATES[spec.rate.name](**_tuples(spec.rate.options)),
         descent=objective_of(model, optimizer.per_sample) if isinstance(optimizer, SAM) and loss is not None else None,
+        after_step=collecting(spec, model, optimizer, steps_per_pass=batches.steps_per_pass),
     )
 
 

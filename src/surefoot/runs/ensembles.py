@@ -5,15 +5,18 @@ from typing import Any
 
 from torch import nn
 
-from surefoot.ensembles import ENSEMBLES, DeepEnsemble, Ensemble, MCDropout, with_dropout
+from surefoot.data import Split
+from surefoot.ensembles import ENSEMBLES, SWAG, BSAMSampling, DeepEnsemble, Ensemble, MCDropout, with_dropout
 from surefoot.losses import LOSSES, Lifted, Loss, Objective, Remembering
+from surefoot.optim import BSAM, OPTIMIZERS
 from surefoot.registry import look_up
+from surefoot.runs.collecting import When
 from surefoot.runs.objectives import refuse_curvature
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.typecheck import check_options, options_of
 
-_SUPPLIED = {"model", "models", "build", "seed", "num_train", "batches"}  # by the run, not by its spec
-_COLLECTED = ("swag", "bsam")  # from a training that goes on without them
+_SUPPLIED = {"model", "models", "build", "seed", "num_train", "batches", "model_first"}  # by the run, not by its spec
+_AT_ONCE = 512  # training samples that a draw's batch norm statistics are averaged over
 _EVERY = {"single": None, **ENSEMBLES}
 
 
@@ -21,11 +24,6 @@ def check_ensemble(spec: RunSpec) -> None:
     """Raise ValueError unless the name is known, its options fit, and it combines with the rest of the spec."""
     name, options = spec.ensemble.name, spec.ensemble.options
     look_up("ensemble", name, _EVERY)
-    if name in _COLLECTED:
-        raise ValueError(
-            f"`ensemble.name` cannot be {name!r} in a run: it collects weights from a training that does not know of "
-            "it. Use it in Python, as docs/ensembles.md shows."
-        )
     check_options("ensemble", options, *_makers(name), supplied=_SUPPLIED)
     if name != "single":
         _check_combination(spec)
@@ -33,6 +31,11 @@ def check_ensemble(spec: RunSpec) -> None:
 
 def _check_combination(spec: RunSpec) -> None:
     name, loss = spec.ensemble.name, spec.loss.name
+    if name == "bsam" and not issubclass(OPTIMIZERS[spec.optimizer.name], BSAM):
+        raise ValueError(
+            "The ensemble bsam draws from the Gaussian that the optimizer bsam learns, and "
+            f"{spec.optimizer.name} learns none: set `optimizer.name` to bsam."
+        )
     if loss not in LOSSES:
         raise ValueError(f"An ensemble trains its members on a loss of logits, and {loss} is none: use another.")
     kind: Any = LOSSES[loss]
@@ -41,8 +44,8 @@ def _check_combination(spec: RunSpec) -> None:
     refuse_curvature(spec, f"{name} has several models")
 
 
-def build_ensemble(spec: RunSpec, make: Callable[[], nn.Module], *, num_train: int) -> nn.Module:
-    """The model that `make` makes, or the ensemble of such that a checked spec names."""
+def build_ensemble(spec: RunSpec, make: Callable[[], nn.Module], train: Split) -> nn.Module:
+    """The model that `make` makes, or the ensemble of such that a checked spec names, to be trained on `train`."""
     name, options = spec.ensemble.name, dict(spec.ensemble.options)
     if name == "single":
         return make()
@@ -50,8 +53,13 @@ def build_ensemble(spec: RunSpec, make: Callable[[], nn.Module], *, num_train: i
         return DeepEnsemble.built(make, seed=spec.seed, **options)
     if name == "mc_dropout":
         return MCDropout(with_dropout(make(), rate=options.pop("rate", 0.1)), **options)
+    if name == "bsam":
+        return BSAMSampling(make(), model_first=True, **options)
+    if name == "swag":
+        theirs = {key: value for key, value in options.items() if key not in options_of(When)}
+        return SWAG(make(), model_first=True, batches=train.inputs.split(_AT_ONCE), **theirs)
     kind: Any = ENSEMBLES[name]
-    supplied: Mapping[str, Any] = {"num_train": num_train} if "num_train" in options_of(kind) else {}
+    supplied: Mapping[str, Any] = {"num_train": len(train.labels)} if "num_train" in options_of(kind) else {}
     made: nn.Module = kind(make(), **supplied, **options)
     return made
 
@@ -68,6 +76,8 @@ def _makers(name: str) -> list[Callable[..., Any]]:
         return [DeepEnsemble.built]
     if name == "mc_dropout":
         return [MCDropout, _rate]
+    if name == "swag":
+        return [SWAG, When]
     return [ENSEMBLES[name]]
 
 

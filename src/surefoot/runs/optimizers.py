@@ -59,6 +59,11 @@ def build_optimizer(spec: RunSpec, model: nn.Module, loss: Loss | None, train: S
     return made
 
 
+def gradients_per_step(spec: RunSpec) -> int:
+    """How many gradients of a batch the optimizer takes for a step."""
+    return 2 if issubclass(OPTIMIZERS[spec.optimizer.name], SAM | BSAM) else 1
+
+
 def _makers(kind: type) -> list[type]:
     """The class and those above it that take options: subclasses of SAM hand on what they do not know."""
     return [made for made in kind.__mro__ if issubclass(made, SAM)] or [kind]

@@ -37,6 +37,7 @@ class Training:
     rate: Callable[[float], float] = field(
         default_factory=Constant
     )  # of the share of the budget spent: what the learning rate is times
+    after_step: Callable[[int], None] | None = None  # told the number of steps done, for what collects weights
     step: int = 0
     num_gradients: int = 0
     first_loss: float | None = None
@@ -83,6 +84,8 @@ class Training:
         if loss > EXPLODED * max(self.first_loss, 1.0):
             raise Diverged(f"loss exploded from {self.first_loss:.3g} to {loss:.3g} at step {self.step}")
         self.step += 1
+        if self.after_step is not None:
+            self.after_step(self.step)
         memory = memory_of(self.objective)
         if memory is not None:
             memory.stepped(batch, returned[0])
