@@ -132,7 +132,7 @@ def test_bad_options_are_refused(name: str, changes: dict[str, Any], message: st
 
 
 def test_bsam_needs_the_optimizer_that_learns_its_gaussian() -> None:
-    with pytest.raises(ValueError, match="and sgd learns none: set `optimizer.name` to bsam"):
+    with pytest.raises(ValueError, match=r"and sgd learns none: set `optimizer\.name` to bsam"):
         check(spec("bsam", optimizer={"name": "sgd", "lr": 0.1}))
 
 
