@@ -84,26 +84,6 @@ def test_digits_are_standardised_by_one_deviation_or_each_by_its_own() -> None:
         digits(standardised="pixel")  # type: ignore[arg-type]
 
 
-def test_cifar10_5k_comes_back() -> None:
-    needs("cifar10_5k.npz")
-    data = DATASETS["cifar10-5k"](num_train=300, num_test=40, num_validation=100)
-    with np.load(DATA / "cifar10_5k.npz") as file:
-        stored = torch.from_numpy(file["x_test"][:40]).permute(0, 3, 1, 2)
-    assert data.test.scale is not None
-    assert torch.equal(data.test.scale.images(data.test.inputs), stored)
-
-
-def test_the_last_of_those_to_train_on_are_held_out() -> None:
-    images = made()
-    data = dataset(images, num_train=50, num_validation=10)
-    assert data.validation is not None
-    assert data.train.labels.tolist() == images.train_labels[:40].tolist()
-    assert data.validation.labels.tolist() == images.train_labels[40:50].tolist()
-    torch.testing.assert_close(data.validation.inputs, Scale.of(images.train[:40])(images.train[40:50]))
-    with pytest.raises(ValueError, match=r"`num_validation` must lie in 0\.\.49, got 50"):
-        dataset(images, num_train=50, num_validation=50)
-
-
 def test_the_first_in_order_or_a_choice_by_seed() -> None:
     images = made()
     plain = chosen(images, num_train=5, num_test="all", shuffled=False, seed=0)
@@ -116,6 +96,58 @@ def test_the_first_in_order_or_a_choice_by_seed() -> None:
     data = dataset(images, num_train=5, num_test=3, shuffled=True, seed=1)
     assert data.train.labels.tolist() == images.train_labels[drawn.train].tolist()
     torch.testing.assert_close(data.test.inputs, Scale.of(images.train[drawn.train])(images.test[drawn.test]))
+
+
+@pytest.mark.parametrize("per", ["channel", "coordinate"])
+def test_the_last_of_those_to_train_on_are_held_out(per: str) -> None:
+    images = made()
+    data = dataset(images, num_train=50, num_validation=12, shuffled=True, seed=3, standardised=per)
+    assert data.chosen is not None
+    assert data.validation is not None
+    order = chosen(images, num_train=50, num_test="all", shuffled=True, seed=3).train
+    assert torch.equal(data.chosen.train, order[:38])
+    assert torch.equal(data.chosen.validation, order[38:])
+    assert data.validation.labels.tolist() == images.train_labels[order[38:]].tolist()
+    scale = Scale.of(images.train[order[:38]], per=per)  # held out images have no say in it
+    torch.testing.assert_close(data.validation.inputs, scale(images.train[order[38:]]))
+    assert data.test.scale is not None
+    assert torch.equal(scale.mean, data.test.scale.mean)
+    noisy = dataset(images, num_train=50, num_validation=12, noisy_labels=0.5, shuffled=True, seed=3)
+    assert noisy.validation is not None
+    assert 0 < int((noisy.validation.labels != data.validation.labels).sum()) < 12
+    assert dataset(images).validation is None
+    for number in (-1, 50):
+        with pytest.raises(ValueError, match=r"`num_validation` must lie in 0\.\.49, got"):
+            dataset(images, num_train=50, num_validation=number)
+
+
+@pytest.mark.parametrize("per", ["channel", "coordinate"])
+def test_images_come_back_and_can_be_spoiled(per: str) -> None:
+    images = made()
+    data = dataset(images, num_validation=5, standardised=per)
+    scale = data.test.scale
+    assert scale is not None
+    assert torch.equal(scale.images(data.train.inputs), images.train[:55])
+    spoiled = scale(corrupted(scale.images(data.test.inputs), "defocus_blur", severity=4))
+    wanted = dataset(images, num_validation=5, standardised=per, corruption="defocus_blur", severity=4)
+    assert torch.equal(spoiled, wanted.test.inputs)
+    before = images.test.float()
+    scale(before)
+    assert torch.equal(before, images.test.float())
+
+
+def test_images_of_cifar10_5k_are_where_it_says(cifar10: None) -> None:
+    data = DATASETS["cifar10-5k"](num_train=40, num_test=30, num_validation=10)
+    assert data.chosen is not None
+    with np.load(DATA / "cifar10_5k.npz") as file:
+        for split, key, places in (
+            (data.train, "x_train", data.chosen.train),
+            (data.splits["validation"], "x_train", data.chosen.validation),
+            (data.test, "x_test", data.chosen.test),
+        ):
+            assert split.scale is not None
+            stored = torch.from_numpy(file[key][places]).permute(0, 3, 1, 2)
+            assert torch.equal(split.scale.images(split.inputs), stored)
 
 
 def test_noisy_labels_are_the_asked_share_of_both_parts() -> None:
@@ -198,7 +230,7 @@ def test_every_option_is_known_to_a_run_and_checked() -> None:
         check_options("data", {"num_trian": 5}, DATASETS["mnist"])
 
 
-def test_binary_cifar100(tmp_path: Path) -> None:
+def test_binary_cifar100(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pixels = RANDOM.integers(0, 256, (7, 3, 32, 32), np.uint8)
     for name, rows in (("train", slice(0, 5)), ("test", slice(5, 7))):
         records = [bytes([3, 90 + k]) + image.tobytes() for k, image in enumerate(pixels[rows])]
@@ -210,6 +242,8 @@ def test_binary_cifar100(tmp_path: Path) -> None:
         [90, 91],
     )
     torch.testing.assert_close(data.train.inputs, Scale.of(torch.from_numpy(pixels[:5]))(torch.from_numpy(pixels[:5])))
+    monkeypatch.setenv("SUREFOOT_DATA", str(tmp_path.parent))
+    assert torch.equal(cifar100(path=tmp_path.name).test.inputs, data.test.inputs)
     (tmp_path / "test.bin").write_bytes(b"123")
     with pytest.raises(ValueError, match=r"test\.bin must hold records of 3074 bytes, got 3 bytes"):
         cifar100(path=str(tmp_path))

@@ -7,7 +7,7 @@ from zipfile import BadZipFile
 import numpy as np
 import torch
 
-from surefoot.data.dataset import Dataset, Split, check_count, check_held_out, standardised
+from surefoot.data.dataset import Chosen, Dataset, Split, check_count, check_held_out, standardised
 from surefoot.data.scale import Scale
 
 FILE = "cifar10_5k.npz"
@@ -41,6 +41,7 @@ def cifar10_5k(*, num_train: int = 5000, num_test: int = 5000, num_validation: i
         train=Split(train, right[:kept], scale),
         test=Split(test, wanted, scale),
         validation=Split(held, right[kept:], scale) if num_validation else None,
+        chosen=Chosen(train=torch.arange(kept), test=torch.arange(num_test), validation=torch.arange(kept, num_train)),
     )
 
 

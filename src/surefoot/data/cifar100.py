@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from surefoot.data.images import Images, as_dataset
-from surefoot.data.store import stored
+from surefoot.data.store import folder_named, stored
 
 _RECORD = 2 + 3 * 32 * 32  # coarse label, fine label, planes of red, green, blue
 
@@ -18,7 +18,7 @@ def cifar100(*, path: str) -> Images:
 
     That is the folder with train.bin and test.bin. Fine labels.
     """
-    (train, known), (test, asked) = (records(Path(path) / f"{part}.bin") for part in ("train", "test"))
+    (train, known), (test, asked) = (records(folder_named(path) / f"{part}.bin") for part in ("train", "test"))
     return Images("cifar100", 100, torch.from_numpy(train), known, torch.from_numpy(test), asked)
 
 

@@ -25,6 +25,15 @@ class Split:
 
 
 @dataclass(frozen=True, eq=False)
+class Chosen:
+    """Which images each split has, by their place in the stored order of the training and the test images."""
+
+    train: Tensor  # [N], int64
+    test: Tensor
+    validation: Tensor  # of the training images; may be empty
+
+
+@dataclass(frozen=True, eq=False)
 class Dataset:
     """Named splits `train`, `test` and maybe `validation` over `num_classes` classes, standardised, float32."""
 
@@ -33,6 +42,7 @@ class Dataset:
     train: Split
     test: Split
     validation: Split | None = None  # for what training itself looks at beside the training set
+    chosen: Chosen | None = None  # where the samples lie in the store
 
     def __post_init__(self) -> None:
         for name, split in self.splits.items():

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from surefoot.data.corruptions import corrupted
-from surefoot.data.dataset import Dataset, Split, check_count, check_held_out, with_noisy_labels
+from surefoot.data.dataset import Chosen, Dataset, Split, check_count, check_held_out, with_noisy_labels
 from surefoot.data.scale import Scale
 
 Count = int | Literal["all"]
@@ -43,16 +43,13 @@ class Images:
         return cls(name, num_classes, pixels[0], labels[0], pixels[1], labels[1])
 
 
-@dataclass(frozen=True, eq=False)
-class Chosen:
-    """Which images of each part were taken, by their place in the stored order."""
+def chosen(
+    images: Images, *, num_train: Count, num_test: Count, shuffled: bool, seed: int, num_validation: int = 0
+) -> Chosen:
+    """The first so many of each part, in the stored order or in one shuffled by `seed`.
 
-    train: Tensor  # [N], int64
-    test: Tensor
-
-
-def chosen(images: Images, *, num_train: Count, num_test: Count, shuffled: bool, seed: int) -> Chosen:
-    """The first so many of each part, in the stored order or in one shuffled by `seed`."""
+    The last `num_validation` of those to train on are held out for validation instead.
+    """
     random = np.random.default_rng([seed, 1])
     found = []
     for name, count, part in (("num_train", num_train, images.train), ("num_test", num_test, images.test)):
@@ -60,7 +57,10 @@ def chosen(images: Images, *, num_train: Count, num_test: Count, shuffled: bool,
         check_count(name, number, available=len(part))
         order = random.permutation(len(part)) if shuffled else np.arange(len(part))
         found.append(torch.from_numpy(order[:number]))
-    return Chosen(*found)
+    known, test = found
+    check_held_out(num_validation, num_train=len(known))
+    kept = len(known) - num_validation
+    return Chosen(train=known[:kept], test=test, validation=known[kept:])
 
 
 def dataset(
@@ -79,25 +79,28 @@ def dataset(
     """Some of the images as a data set, standardised by the mean and deviation of the images to train on.
 
     The last `num_validation` of the training images taken are held out for validation instead. `seed` decides the
-    choice where it is `shuffled`, the labels that are replaced in both parts, and the `corruption` of the test images,
+    choice where it is `shuffled`, the labels that are replaced in all parts, and the `corruption` of the test images,
     which are spoiled before they are standardised.
     """
-    taken = chosen(images, num_train=num_train, num_test=num_test, shuffled=shuffled, seed=seed)
-    check_held_out(num_validation, num_train=len(taken.train))
-    kept = len(taken.train) - num_validation
-    train, test = images.train[taken.train], images.test[taken.test]
+    taken = chosen(
+        images, num_train=num_train, num_test=num_test, num_validation=num_validation, shuffled=shuffled, seed=seed
+    )
+    known = torch.cat([taken.train, taken.validation])
+    test = images.test[taken.test]
     if corruption != "none":
         test = corrupted(test, corruption, severity=severity, seed=seed, indices=taken.test)
-    labels = np.concatenate([images.train_labels[taken.train], images.test_labels[taken.test]])
+    labels = np.concatenate([images.train_labels[known], images.test_labels[taken.test]])
     noisy = torch.from_numpy(with_noisy_labels(labels, share=noisy_labels, num_classes=images.num_classes, seed=seed))
-    scale = Scale.of(train[:kept], per=standardised)
-    held = Split(scale(train[kept:]), noisy[kept : len(train)], scale)
+    right, held, asked = torch.split(noisy, [len(taken.train), num_validation, len(test)])
+    train = images.train[taken.train]
+    scale = Scale.of(train, per=standardised)
     return Dataset(
         name=images.name,
         num_classes=images.num_classes,
-        train=Split(scale(train[:kept]), noisy[:kept], scale),
-        test=Split(scale(test), noisy[len(train) :], scale),
-        validation=held if num_validation else None,
+        train=Split(scale(train), right, scale),
+        test=Split(scale(test), asked, scale),
+        validation=Split(scale(images.train[taken.validation]), held, scale) if num_validation else None,
+        chosen=taken,
     )
 
 

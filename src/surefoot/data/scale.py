@@ -47,7 +47,8 @@ class Scale:
 
     def __call__(self, images: Tensor) -> Tensor:
         """The images [N, C, H, W], standardised, float32."""
-        return images.float().sub_(self.mean.float()).div_(self.std.float())
+        mean, std = (part.to(images.device, torch.float32) for part in (self.mean, self.std))
+        return images.float().sub(mean).div_(std)
 
     def images(self, inputs: Tensor) -> Tensor:
         """What was standardised, to the bit: uint8 where white is 255, else floating point in [0, 1]; on the CPU.

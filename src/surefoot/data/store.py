@@ -18,3 +18,9 @@ def stored(file: str, *, fix: str) -> Path:
     if not path.is_file():
         raise FileNotFoundError(f"There is no {file} in {data_store()}. {fix}")
     return path
+
+
+def folder_named(path: str) -> Path:
+    """The folder as named, or, where there is none of a relative name, that in the store."""
+    named = Path(path)
+    return named if named.is_dir() or named.is_absolute() else data_store() / named

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from surefoot.data.dataset import Split, check_count
 from surefoot.data.images import Images, as_dataset
 from surefoot.data.scale import Scale
-from surefoot.data.store import stored
+from surefoot.data.store import folder_named, stored
 
 
 @as_dataset
@@ -18,7 +18,7 @@ def svhn(*, path: str) -> Images:
 
     train_32x32.mat and test_32x32.mat; the label 10 stands for 0.
     """
-    (train, known), (test, asked) = (crops(Path(path) / f"{part}_32x32.mat") for part in ("train", "test"))
+    (train, known), (test, asked) = (crops(folder_named(path) / f"{part}_32x32.mat") for part in ("train", "test"))
     return Images("svhn", 10, torch.from_numpy(train), known, torch.from_numpy(test), asked)
 
 
