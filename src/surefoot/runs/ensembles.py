@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch import nn
 
 from surefoot.data import Split
@@ -57,7 +58,7 @@ def build_ensemble(spec: RunSpec, make: Callable[[], nn.Module], train: Split) -
         return BSAMSampling(make(), model_first=True, **options)
     if name == "swag":
         theirs = {key: value for key, value in options.items() if key not in options_of(When)}
-        return SWAG(make(), model_first=True, batches=train.inputs.split(_AT_ONCE), **theirs)
+        return SWAG(make(), model_first=True, batches=torch.split(train.inputs, _AT_ONCE), **theirs)
     kind: Any = ENSEMBLES[name]
     supplied: Mapping[str, Any] = {"num_train": len(train.labels)} if "num_train" in options_of(kind) else {}
     made: nn.Module = kind(make(), **supplied, **options)
