@@ -9,6 +9,7 @@ from typing import Any
 from surefoot.files import write_atomically
 from surefoot.report.page import Picture, Section, render
 from surefoot.report.plots import Run, bounds, climbs, comparison, correlation_by_end, phase, stability, trajectories
+from surefoot.report.shift import severities
 from surefoot.table import Table
 
 _OWN: dict[str, tuple[Callable[[Sequence[Run]], str], str]] = {  # figures of studies that have one, with captions
@@ -17,6 +18,10 @@ _OWN: dict[str, tuple[Callable[[Sequence[Run]], str], str]] = {  # figures of st
     "sam_theory": (
         climbs,
         "Curvature on the path (solid) against the limit -||g|| / rho (dashed); lambda and lambda_0.",
+    ),
+    "shift": (
+        severities,
+        "Mean ECE over seeds against severity, 0 for clean images; dotted: MC-Dropout, dashed: ensembles.",
     ),
     "stability": (stability, "One panel per run; dashed: 2/lr."),
 }

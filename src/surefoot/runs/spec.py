@@ -137,6 +137,12 @@ class RunSpec:
         return f"{self.variant}{rate} seed={self.seed}"
 
     @property
+    def method(self) -> str:
+        """The optimizer, the loss where it is not cross-entropy, the ensemble where there is one; without options."""
+        parts = [part.name for part in (self.loss, self.ensemble) if part.name not in ("cross_entropy", "single")]
+        return " + ".join([self.optimizer.name, *parts])
+
+    @property
     def variant(self) -> str:
         """The optimizer with all its options but the learning rate."""
         options = [f"{key}={value}" for key, value in self.optimizer.options.items() if key != "lr"]

@@ -16,17 +16,19 @@ SCORES = {  # key of a row -> name, and whether it is shown in percent
     "test/ada_ece": ("AdaECE %", 100.0),
     "test/ece_temperature": ("TCE %", 100.0),
     "test/auroc_correct": ("AUROC %", 100.0),
+    "test/auroc_ood": ("OOD AUROC %", 100.0),
     "test/nll": ("NLL", 1.0),
 }
 
 
 def method_of(spec: RunSpec, *, options: bool = True) -> str:
     """The optimizer, the loss where it is not cross-entropy, the ensemble where there is one, with their options."""
-    parts = [spec.variant if options else spec.optimizer.name]
+    if not options:
+        return spec.method
+    parts = [spec.variant]
     for part, plain in ((spec.loss, "cross_entropy"), (spec.ensemble, "single")):
         if part.name != plain:
-            told = [f"{key}={value}" for key, value in part.options.items()] if options else []
-            parts.append(" ".join([part.name, *told]))
+            parts.append(" ".join([part.name, *(f"{key}={value}" for key, value in part.options.items())]))
     return " + ".join(parts)
 
 
@@ -81,14 +83,14 @@ class Comparison:
             group = [run for run in runs if method_of(run.spec) == method]
             values = [[run.rows[-1].get(key) for run in group] for key in shown]
             cells = [
-                Estimate.of(_scale(key) * value for value in column if value is not None)
+                Estimate.of(scale_of(key) * value for value in column if value is not None)
                 for key, column in zip(shown, values, strict=True)
             ]
             rows.append((method, *cells))
         return Table(
             name="scores",
             title="On the test set after the last step, mean and deviation over seeds",
-            columns=("method", *(_name(key) for key in shown)),
+            columns=("method", *(name_of(key) for key in shown)),
             rows=tuple(rows),
             notes=("TCE: ECE after the temperature that is best by NLL on the validation split.",),
         )
@@ -102,13 +104,13 @@ class Comparison:
                 continue
             cells: list[Cell] = []
             for key in shown:
-                off = [_scale(key) * value for value in differences(runs, method, base, key)]
+                off = [scale_of(key) * value for value in differences(runs, method, base, key)]
                 cells.append(_with_interval(off))
             rows.append((method, *cells))
         return Table(
             name="differences",
             title=f"Difference from {base}, paired by seed: mean and 95 % interval (Student's)",
-            columns=("method", *(_name(key) for key in shown)),
+            columns=("method", *(name_of(key) for key in shown)),
             rows=tuple(rows),
         )
 
@@ -117,8 +119,8 @@ class Comparison:
         for claim in self.claims:
             one, other = (_find(runs, name) for name in (claim.better, claim.than))
             off = [] if one is None or other is None else differences(runs, one, other, claim.quantity)
-            scaled = [_scale(claim.quantity) * value for value in off]
-            told = f"{_name(claim.quantity)}: {_with_interval(scaled)}" if scaled else "-"
+            scaled = [scale_of(claim.quantity) * value for value in off]
+            told = f"{name_of(claim.quantity)}: {_with_interval(scaled)}" if scaled else "-"
             rows.append((claim.text, told, verdict(scaled, lower=claim.lower)))
         return Table(
             name="claims",
@@ -165,9 +167,20 @@ def _last(rows: Sequence[Row], key: str) -> float | None:
     return rows[-1].get(key)
 
 
-def _name(key: str) -> str:
-    return SCORES[key][0] if key in SCORES else key
+def name_of(key: str) -> str:
+    """What a score is called; one that is not of the test set says of what it is.
+
+    >>> name_of("test/ece"), name_of("motion_blur/ece"), name_of("train/hessian_sharpness")
+    ('ECE %', 'ECE % motion_blur', 'train/hessian_sharpness')
+    """
+    where, _, quantity = key.rpartition("/")
+    if f"test/{quantity}" not in SCORES:
+        return key
+    name = SCORES[f"test/{quantity}"][0]
+    return name if where == "test" else f"{name} {where}"
 
 
-def _scale(key: str) -> float:
-    return SCORES[key][1] if key in SCORES else 1.0
+def scale_of(key: str) -> float:
+    """What a score is multiplied by to be shown."""
+    quantity = key.rpartition("/")[2]
+    return SCORES[f"test/{quantity}"][1] if f"test/{quantity}" in SCORES else 1.0
