@@ -10,6 +10,7 @@ from surefoot.training.observers.margins import Margins
 from surefoot.training.observers.observer import Observer
 from surefoot.training.observers.posthoc import Posthoc
 from surefoot.training.observers.proxies import Proxies
+from surefoot.training.observers.reliability import Reliability
 from surefoot.training.observers.robust_margins import RobustMargins
 from surefoot.training.observers.sam_theory import SamTheory
 from surefoot.training.observers.scores import Scores
@@ -24,6 +25,7 @@ OBSERVERS: dict[str, Callable[..., Observer]] = {
     "margins": Margins,
     "posthoc": Posthoc,
     "proxies": Proxies,
+    "reliability": Reliability,
     "robust_margins": RobustMargins,
     "sam_theory": SamTheory,
     "scores": Scores,
@@ -41,6 +43,7 @@ __all__ = [
     "Observer",
     "Posthoc",
     "Proxies",
+    "Reliability",
     "RobustMargins",
     "SamTheory",
     "Scores",
