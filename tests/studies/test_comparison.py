@@ -5,8 +5,11 @@ from surefoot.studies.comparison import Claim, Comparison, differences, method_o
 from surefoot.studies.correlation import Trajectory
 
 
-def run(optimizer: dict[str, object], seed: int, ece: float, *, loss: str = "cross_entropy") -> Trajectory:
+def run(
+    optimizer: dict[str, object], seed: int, ece: float, *, loss: str = "cross_entropy", model: str = "mlp"
+) -> Trajectory:
     tree = {"optimizer": {"lr": 0.1, **optimizer}, "budget": 9, "seed": seed, "loss": {"name": loss}}
+    tree["model"] = {"name": model}
     rows: list[dict[str, float | None]] = [
         {"step": 0.0, "test/ece": 0.9, "test/accuracy": 0.1},
         {"step": 9.0, "test/ece": ece, "test/accuracy": 0.8},
@@ -60,3 +63,19 @@ def test_tables_and_claims() -> None:
     blind = {"optimizer": {"name": "sgd", "lr": 0.1}, "budget": 9, "observers": {"calibration": False}}
     with pytest.raises(ValueError, match="needs the observer calibration"):
         analysis.check(RunSpec.from_dict(blind))
+
+
+def test_networks_and_data_sets_are_compared_each_for_itself() -> None:
+    other = [run(o, seed, ece + 0.01 * seed, model="cnn") for o, ece in ((SGD, 0.2), (SAM, 0.3)) for seed in range(3)]
+    claim = Claim("SAM is calibrated", "test/ece", better="sam", than="sgd")
+    alone = Comparison(claims=(claim,)).outcome(RUNS, compare_with_paper=False)
+    found = Comparison(claims=(claim,)).outcome([*RUNS, *other], compare_with_paper=False)
+    names = [table.name for table in found["tables"]]
+    assert names == ["scores-digits-mlp", "differences-digits-mlp", "scores-digits-cnn", "differences-digits-cnn"]
+    assert [table.rows for table in found["tables"][:2]] == [table.rows for table in alone["tables"]]
+    assert found["tables"][2].title.startswith("digits cnn: ")
+    assert [(row[0], row[-1]) for row in found["claims"].rows] == [
+        ("SAM is calibrated (digits mlp)", "holds"),
+        ("SAM is calibrated (digits cnn)", "does not hold"),
+    ]
+    assert Comparison(claims=(claim,)).outcome([], compare_with_paper=False)["claims"].rows[0][-1].startswith("cannot")

@@ -1,7 +1,7 @@
 """Training methods side by side after the last step: scores, paired differences from a baseline, and claims."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from surefoot.runs.spec import RunSpec
@@ -30,6 +30,11 @@ def method_of(spec: RunSpec, *, options: bool = True) -> str:
         if part.name != plain:
             parts.append(" ".join([part.name, *(f"{key}={value}" for key, value in part.options.items())]))
     return " + ".join(parts)
+
+
+def setting_of(spec: RunSpec) -> str:
+    """The data set and the network: methods are compared within one."""
+    return " ".join([spec.data.name, spec.model.name, *(f"{k}={v}" for k, v in spec.model.options.items())])
 
 
 def _find(runs: Sequence[Trajectory], name: str) -> str | None:
@@ -62,14 +67,24 @@ class Comparison:
             raise ValueError(f"The comparison needs the observer calibration, and {spec.label} does without it.")
 
     def outcome(self, runs: Iterable[Trajectory], *, compare_with_paper: bool) -> dict[str, Any]:
-        """The table of scores, the differences from the baseline, the claims."""
-        found = [run for run in runs if run.rows]
-        methods = list(dict.fromkeys(method_of(run.spec) for run in found))
+        """The table of scores, the differences from the baseline, the claims; by setting where there are several."""
+        settings: dict[str, list[Trajectory]] = {}
+        for run in runs:
+            if run.rows:
+                settings.setdefault(setting_of(run.spec), []).append(run)
+        tables: list[Table] = []
+        judged: list[Table] = []
+        for setting, found in settings.items() or {"": []}.items():
+            methods = list(dict.fromkeys(method_of(run.spec) for run in found))
+            made = [self._scores(found, methods), self._differences(found, methods), self._judged(found)]
+            *some, claims = made if len(settings) < 2 else [_within(setting, table) for table in made]
+            tables += some
+            judged.append(claims)
         return {
             "figures": "comparison",
             "cells": [],
-            "tables": [self._scores(found, methods), self._differences(found, methods)],
-            "claims": self._judged(found),
+            "tables": tables,
+            "claims": replace(judged[0], rows=tuple(row for table in judged for row in table.rows)),
             "curves": [],
         }
 
@@ -128,6 +143,14 @@ class Comparison:
             columns=("claim", "difference here, 95 % interval", "verdict"),
             rows=tuple(rows),
         )
+
+
+def _within(setting: str, table: Table) -> Table:
+    """The table as one of several: the setting in its names, and in what each row is about."""
+    short = setting.replace(" ", "-").replace("=", "")
+    if table.name == "claims":
+        return replace(table, rows=tuple((f"{row[0]} ({setting})", *row[1:]) for row in table.rows))
+    return replace(table, name=f"{table.name}-{short}", title=f"{setting}: {table.title}")
 
 
 def differences(runs: Sequence[Trajectory], one: str, other: str, key: str) -> list[float]:

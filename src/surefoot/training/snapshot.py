@@ -11,6 +11,8 @@ from surefoot.losses import Batch, Lifted, Objective
 from surefoot.mode import evaluating
 from surefoot.predictions import Predictions
 
+_AT_ONCE = 2000  # samples in one forward pass: all of CIFAR-10 in a wide network would not fit
+
 
 class Diverged(Exception):
     """Training left the finite numbers, or the loss exploded; the message says where."""
@@ -18,7 +20,7 @@ class Diverged(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """Model, objective and data splits at one step; one forward pass per split, shared by all observers."""
+    """Model, objective and data splits at one step; each split is passed forward once, shared by all observers."""
 
     step: int
     model: nn.Module
@@ -41,7 +43,7 @@ class Snapshot:
         """Logits of a split, in eval mode, without a graph."""
         if split not in self._logits:
             with evaluating(self.model), torch.no_grad():
-                logits: Tensor = self.model(self.splits[split].inputs)
+                logits = torch.cat([self.model(part) for part in torch.split(self.splits[split].inputs, _AT_ONCE)])
             if not bool(logits.isfinite().all()):
                 raise Diverged(f"logits of the {split} set are not finite at step {self.step}")
             self._logits[split] = logits
@@ -57,5 +59,6 @@ class Snapshot:
                 indices = torch.arange(len(data.labels), device=data.labels.device)
                 if split != "train":
                     indices = torch.full_like(indices, -1)
-                values = self.objective(self.model, Batch(data.inputs, data.labels, indices))
+                parts = zip(*(torch.split(each, _AT_ONCE) for each in (data.inputs, data.labels, indices)), strict=True)
+                values = torch.cat([self.objective(self.model, Batch(*part)) for part in parts])
         return float(values.mean())

@@ -14,7 +14,8 @@ class Curvature:
 
     The bound holds with probability at least 1 - `delta` each time; with `stop="residual"` a value is cheaper and its
     `ggn_delta` comes out as it may. `budget` is what a measurement of one split may cost on average, in gradients of
-    that split; `ggn_gradients` is what it did cost. See `SharpnessTracker`. The objective must be a loss of logits.
+    that split; `ggn_gradients` is what it did cost. See `SharpnessTracker`. `num_samples` of a split, the same ones
+    every time, stand for all of a larger one. The objective must be a loss of logits.
     """
 
     needs_curvature = True  # of a loss of logits
@@ -31,11 +32,15 @@ class Curvature:
         delta: float = 0.05,
         stop: Literal["bound", "residual"] = "bound",
         budget: float = 20.0,
+        num_samples: int | Literal["all"] = "all",
         seed: int = 0,
     ) -> None:
+        if num_samples != "all" and num_samples < 1:
+            raise ValueError(f'`num_samples` must be at least 1 or "all", got {num_samples}.')
         self._trackers = Trackers(
             matrix=self.matrix, tolerance=tolerance, delta=delta, stop=stop, budget=budget, seed=seed
         )
+        self._num_samples = num_samples
 
     def __call__(self, snapshot: Snapshot) -> dict[str, float]:
         if not isinstance(snapshot.objective, Lifted):
@@ -44,7 +49,7 @@ class Curvature:
         for name in snapshot.splits:
             if self.splits is not None and name not in self.splits:
                 continue
-            found = self._trackers.measure(snapshot, name, snapshot.objective.loss)
+            found = self._trackers.measure(snapshot, name, snapshot.objective.loss, num_samples=self._num_samples)
             pair = found.pairs[0]
             values = (found.value, found.bound, pair.delta, pair.residual, found.gradients, found.certified)
             row |= keyed(name, self.quantities, values)

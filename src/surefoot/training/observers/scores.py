@@ -1,5 +1,7 @@
 """The wider set of scores by which training methods are compared."""
 
+import math
+
 from surefoot.metrics import ada_ece, auroc_correct, brier, classwise_ece, debiased_rms_ce, entropy
 from surefoot.training.observers.observer import Stateless, keyed
 from surefoot.training.snapshot import Snapshot
@@ -8,7 +10,8 @@ from surefoot.training.snapshot import Snapshot
 class Scores(Stateless):
     """Classwise and adaptive ECE, debiased RMS calibration error, Brier, mean entropy, AUROC of right against wrong.
 
-    Shares the forward pass.
+    The last is left empty where all samples are right, as training samples may be, or all wrong. Shares the forward
+    pass.
     """
 
     quantities: tuple[str, ...] = (
@@ -35,7 +38,9 @@ class Scores(Stateless):
                 debiased_rms_ce(predictions, num_bins=self.num_bins),
                 brier(predictions),
                 entropy(predictions),
-                auroc_correct(predictions),
+                auroc_correct(predictions)
+                if 0 < int(predictions.correct.sum()) < predictions.num_samples
+                else math.nan,
             )
             row |= keyed(split, self.quantities, values)
         return row

@@ -1,8 +1,8 @@
 """A tracker of curvature for every split."""
 
-from typing import Any
+from typing import Any, Literal
 
-from surefoot.curvature import SharpnessTracker, Tracked
+from surefoot.curvature import SharpnessTracker, Tracked, subset
 from surefoot.losses import Loss
 from surefoot.training.snapshot import Diverged, Snapshot
 
@@ -15,12 +15,16 @@ class Trackers:
         self._options = options
         self._of: dict[str, SharpnessTracker] = {}
 
-    def measure(self, snapshot: Snapshot, split: str, loss: Loss) -> Tracked:
-        """Look at a split of a snapshot. Diverged where its curvature is not finite."""
-        data = snapshot.splits[split]
+    def measure(
+        self, snapshot: Snapshot, split: str, loss: Loss, *, num_samples: int | Literal["all"] = "all"
+    ) -> Tracked:
+        """Look at a split of a snapshot, or at some of its samples. Diverged where its curvature is not finite."""
+        inputs, labels = snapshot.splits[split].inputs, snapshot.splits[split].labels
+        if num_samples != "all" and num_samples < len(labels):
+            inputs, labels = subset(inputs, labels, num_samples=num_samples)
         tracker = self._of.setdefault(split, SharpnessTracker(**self._options))
         try:
-            return tracker.measure(snapshot.model, loss, data.inputs, data.labels)
+            return tracker.measure(snapshot.model, loss, inputs, labels)
         except FloatingPointError as error:
             raise Diverged(f"curvature of the {split} set at step {snapshot.step}: {error}") from None
 

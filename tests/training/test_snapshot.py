@@ -1,0 +1,64 @@
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from surefoot.data import Split, digits
+from surefoot.losses import Batch, CrossEntropy, Lifted, Objective
+from surefoot.models import MLP
+from surefoot.training import snapshot as module
+from surefoot.training.observers import Curvature, HessianCurvature, Scores
+from surefoot.training.snapshot import Snapshot
+
+DATA = digits(num_train=90)
+SPLITS = {"train": DATA.train}
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return MLP(input_shape=(64,), num_classes=10, widths=(8,))
+
+
+class Plain:
+    """Cross-entropy as an objective that is not known to be a loss of logits."""
+
+    def __call__(self, model: nn.Module, batch: Batch, /) -> Tensor:
+        assert int(batch.indices[0]) % 40 == 0
+        return CrossEntropy()(model(batch.inputs), batch.labels)
+
+
+@pytest.mark.parametrize("objective", [Lifted(CrossEntropy()), Plain()])
+def test_a_split_in_parts_is_the_split_at_once(monkeypatch: pytest.MonkeyPatch, objective: Objective) -> None:
+    whole = Snapshot(0, network(), objective, SPLITS)
+    wanted = whole.logits("train"), whole.loss("train")
+    monkeypatch.setattr(module, "_AT_ONCE", 40)
+    parts = Snapshot(0, network(), objective, SPLITS)
+    torch.testing.assert_close(parts.logits("train"), wanted[0])
+    assert parts.loss("train") == pytest.approx(wanted[1], rel=1e-6)
+
+
+def test_scores_of_a_split_that_is_all_right_or_all_wrong_leave_the_auroc_empty() -> None:
+    model = network()
+    said = model(DATA.train.inputs).argmax(dim=1)
+    for labels, empty in ((said, True), ((said + 1) % 10, True), (DATA.train.labels, False)):
+        split = Split(DATA.train.inputs, labels)
+        row = Scores()(Snapshot(0, model, Lifted(CrossEntropy()), {"train": split}))
+        assert math.isnan(row["train/auroc_correct"]) == empty
+        assert math.isfinite(row["train/brier"])
+
+
+@pytest.mark.parametrize("kind", [Curvature, HessianCurvature])
+def test_curvature_of_some_samples_is_that_of_a_split_of_them(kind: Callable[..., Curvature]) -> None:
+    seen = Snapshot(0, network(), Lifted(CrossEntropy()), SPLITS)
+    order = torch.randperm(90, generator=torch.Generator().manual_seed(0))[:30].sort().values
+    few = Split(DATA.train.inputs[order], DATA.train.labels[order])
+    name = kind.quantities[0]
+    some, wanted = kind(num_samples=30)(seen), kind()(replace(seen, splits={"train": few}))
+    assert some[f"train/{name}"] == wanted[f"train/{name}"]
+    assert kind(num_samples=900)(seen) == kind()(seen)
+    assert some != kind()(seen)
+    with pytest.raises(ValueError, match="`num_samples` must be at least 1"):
+        kind(num_samples=0)
