@@ -1,3 +1,4 @@
+import io
 import json
 import math
 from pathlib import Path
@@ -211,6 +212,21 @@ def test_pixelate_is_pillows_box() -> None:
             small = picture.resize((int(32 * factor),) * 2, image_of.Resampling.BOX)
             wanted = torch.from_numpy(np.array(small.resize((32, 32), image_of.Resampling.BOX)))
             assert int((got.permute(1, 2, 0).int() - wanted).abs().max()) <= 1  # pillow rounds in between
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_jpeg_is_what_pillow_saves_and_reads(channels: int) -> None:
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.random.default_rng(0).integers(0, 256, (32, 32, channels), np.uint8)
+    pixels[8:] //= 4
+    images = torch.from_numpy(pixels).permute(2, 0, 1)[None]
+    file = io.BytesIO()
+    image.fromarray(pixels if channels == 3 else pixels[:, :, 0]).save(file, "JPEG", quality=50)
+    wanted = torch.from_numpy(np.array(image.open(file))).reshape(32, 32, channels).permute(2, 0, 1)[None]
+    assert torch.equal(corrupted(images, "jpeg_compression", severity=4), wanted)
+    torch.testing.assert_close(corrupted(images / 255, "jpeg_compression", severity=4), wanted / 255)
+    with pytest.raises(ValueError, match="jpeg_compression needs images of 1 or 3 channels, got 2"):
+        corrupted(torch.zeros(1, 2, 8, 8), "jpeg_compression", severity=1)
 
 
 def test_fog_is_a_cloud_between_0_and_1() -> None:

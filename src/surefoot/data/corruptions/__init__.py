@@ -12,6 +12,7 @@ from surefoot.data.corruptions.fog import FOG
 from surefoot.data.corruptions.gaussian_blur import GAUSSIAN_BLUR
 from surefoot.data.corruptions.glass_blur import GLASS_BLUR
 from surefoot.data.corruptions.impulse_noise import IMPULSE_NOISE
+from surefoot.data.corruptions.jpeg_compression import JPEG_COMPRESSION
 from surefoot.data.corruptions.motion_blur import MOTION_BLUR
 from surefoot.data.corruptions.noise import GAUSSIAN_NOISE, SHOT_NOISE, SPECKLE_NOISE
 from surefoot.data.corruptions.pixelate import PIXELATE
@@ -36,6 +37,7 @@ CORRUPTIONS: dict[str, Corruption] = {
     "saturate": SATURATE,
     "elastic_transform": ELASTIC_TRANSFORM,
     "pixelate": PIXELATE,
+    "jpeg_compression": JPEG_COMPRESSION,
 }
 
 _PIXELS_AT_ONCE = 2**20
