@@ -1,14 +1,8 @@
 import math
-<<<<<<< HEAD
 
 import pytest
 import torch
 
-=======
-
-import pytest
-
->>>>>>> 15b364c (Give the studies of methods the paper's own scale)
 from surefoot.data import Split
 from surefoot.metrics import ece, nll
 from surefoot.posthoc import Isotonic, tce
@@ -41,7 +35,6 @@ def test_temperature_is_tce_and_others_are_their_maps() -> None:
     assert row["test/ece_temperature"] < float(ece(test))
 
 
-<<<<<<< HEAD
 def test_a_model_without_a_best_temperature_leaves_a_gap() -> None:
     training = build(RunSpec.from_dict(TREE))
     splits = training.splits
@@ -52,17 +45,6 @@ def test_a_model_without_a_best_temperature_leaves_a_gap() -> None:
     assert math.isnan(row["test/ece_temperature"])
     assert math.isnan(row["test/nll_temperature"])
     assert 0 <= row["test/ece_isotonic"] <= 1
-=======
-def test_what_cannot_be_fitted_is_left_empty() -> None:
-    training = build(RunSpec.from_dict(TREE))
-    held = training.splits["validation"]
-    worst = Split(held.inputs, training.model(held.inputs).argmin(dim=1))  # worse than chance
-    splits = {**training.splits, "validation": worst}
-    row = Posthoc(maps=("temperature", "isotonic"))(Snapshot(0, training.model, training.objective, splits))
-    assert math.isnan(row["test/ece_temperature"])
-    assert math.isnan(row["test/nll_temperature"])
-    assert math.isfinite(row["test/ece_isotonic"])
->>>>>>> 15b364c (Give the studies of methods the paper's own scale)
 
 
 def test_needs_a_validation_split_and_known_maps() -> None:
