@@ -88,6 +88,7 @@ def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few images in place of the large data sets."""
     write_stand_ins(tmp_path)
     monkeypatch.setenv("SUREFOOT_DATA", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize(("name", "scale"), [(n, s) for n, path in study_files().items() for s in scale_names(path)])

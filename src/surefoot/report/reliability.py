@@ -1,6 +1,7 @@
 """The reliability diagram."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from surefoot.report.plots import svg
@@ -11,10 +12,34 @@ if TYPE_CHECKING:
 
     from surefoot.metrics.reliability import ReliabilityBin
 
+_FIELDS = ("count", "confidence", "accuracy", "low", "high")
 _OVER, _UNDER = "#D55E00", "#0072B2"
 
 
-def reliability_axes(bins: "Sequence[ReliabilityBin]", ax: "Axes") -> None:
+@dataclass(frozen=True)
+class StoredBin:
+    """A bin as a run's row holds it."""
+
+    left: float
+    right: float
+    count: int
+    confidence: float | None
+    accuracy: float | None
+    low: float | None
+    high: float | None
+
+
+def stored_bins(row: Mapping[str, float | None]) -> list[StoredBin]:
+    """The bins that the observer `reliability` left in a row; none if it was not there."""
+    number = sum(key.startswith("test/bin_") and key.endswith("_count") for key in row)
+    found = []
+    for k in range(number):
+        count, *values = (row.get(f"test/bin_{k:02d}_{name}") for name in _FIELDS)
+        found.append(StoredBin(k / number, (k + 1) / number, int(count or 0), *values))
+    return found
+
+
+def reliability_axes(bins: "Sequence[ReliabilityBin | StoredBin]", ax: "Axes") -> None:
     """Draw each bin's accuracy, with its interval, at its mean confidence, and what is missing to the diagonal.
 
     Bars have the width and place of their bin. An empty bin stays empty; a bin of accuracy 0 has a mark at 0.
@@ -43,7 +68,7 @@ def reliability_axes(bins: "Sequence[ReliabilityBin]", ax: "Axes") -> None:
     ax.set_ylabel("accuracy")
 
 
-def histogram_axes(bins: "Sequence[ReliabilityBin]", ax: "Axes") -> None:
+def histogram_axes(bins: "Sequence[ReliabilityBin | StoredBin]", ax: "Axes") -> None:
     """Draw each bin's share of the samples."""
     total = sum(each.count for each in bins)
     for each in bins:

@@ -9,6 +9,7 @@ from typing import Any
 from surefoot.files import write_atomically
 from surefoot.report.page import Picture, Section, render
 from surefoot.report.plots import Run, bounds, climbs, comparison, correlation_by_end, phase, stability, trajectories
+from surefoot.report.sam_versus_sgd import beside
 from surefoot.report.shift import severities
 from surefoot.table import Table
 
@@ -18,6 +19,11 @@ _OWN: dict[str, tuple[Callable[[Sequence[Run]], str], str]] = {  # figures of st
     "sam_theory": (
         climbs,
         "Curvature on the path (solid) against the limit -||g|| / rho (dashed); lambda and lambda_0.",
+    ),
+    "sam_versus_sgd": (
+        beside,
+        "For each network: reliability diagrams and confidences of one seed, dotted the mean confidence, dashed the "
+        "accuracy; ECE and TCE along training and ECE after maps, means over seeds.",
     ),
     "shift": (
         severities,

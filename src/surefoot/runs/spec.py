@@ -143,6 +143,12 @@ class RunSpec:
         return " + ".join([self.optimizer.name, *parts])
 
     @property
+    def network(self) -> str:
+        """The model with its options, and the data."""
+        options = [f"{key}={value}" for key, value in self.model.options.items()]
+        return f"{' '.join([self.model.name, *options])} on {self.data.name}"
+
+    @property
     def variant(self) -> str:
         """The optimizer with all its options but the learning rate."""
         options = [f"{key}={value}" for key, value in self.optimizer.options.items() if key != "lr"]

@@ -120,7 +120,7 @@ class Comparison:
             cells: list[Cell] = []
             for key in shown:
                 off = [scale_of(key) * value for value in differences(runs, method, base, key)]
-                cells.append(_with_interval(off))
+                cells.append(with_interval(off))
             rows.append((method, *cells))
         return Table(
             name="differences",
@@ -135,7 +135,7 @@ class Comparison:
             one, other = (_find(runs, name) for name in (claim.better, claim.than))
             off = [] if one is None or other is None else differences(runs, one, other, claim.quantity)
             scaled = [scale_of(claim.quantity) * value for value in off]
-            told = f"{name_of(claim.quantity)}: {_with_interval(scaled)}" if scaled else "-"
+            told = f"{name_of(claim.quantity)}: {with_interval(scaled)}" if scaled else "-"
             rows.append((claim.text, told, verdict(scaled, lower=claim.lower)))
         return Table(
             name="claims",
@@ -177,7 +177,8 @@ def interval_of(values: Sequence[float]) -> tuple[float, float] | None:
     return t_interval(values, limits=None)
 
 
-def _with_interval(values: Sequence[float]) -> str | None:
+def with_interval(values: Sequence[float]) -> str | None:
+    """The mean with its interval and number, as it is printed; None for no values."""
     if not values:
         return None
     mean = sum(values) / len(values)

@@ -10,7 +10,16 @@ from typing import Any, Protocol
 from surefoot.registry import look_up
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import RunFolder, read_record
-from surefoot.studies import certificates, coupling, edge_of_stability, interventions, mse, sam_theory, shift
+from surefoot.studies import (
+    certificates,
+    coupling,
+    edge_of_stability,
+    interventions,
+    mse,
+    sam_theory,
+    sam_versus_sgd,
+    shift,
+)
 from surefoot.studies.correlation import Trajectory
 from surefoot.studies.sam_paper import COMBINATIONS, FLATNESS, METHODS, RHO_GAMMA, SAM_VARIANTS
 
@@ -35,6 +44,7 @@ OUTCOMES: dict[str, Analysis] = {
     "rho_gamma": RHO_GAMMA,
     "sam_theory": sam_theory,
     "sam_variants": SAM_VARIANTS,
+    "sam_versus_sgd": sam_versus_sgd,
     "shift": shift,
 }
 
