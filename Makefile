@@ -4,10 +4,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test check lint types setup setup-dev bench bench-metrics bench-curvature bench-optim bench-corruptions test-peers clean
+.PHONY: help demo test check lint types setup setup-dev bench bench-metrics bench-curvature bench-optim bench-corruptions bench-losses bench-ensembles bench-certificates test-peers clean
 
 help:  ## say what can be made
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 demo: setup  ## set up, run the default study on embedded data, print its table and the report's path
 	$(BIN)/surefoot study coupling --scale digits
@@ -39,6 +39,15 @@ bench-optim: .venv-peers/is-set-up  ## the one of optimizers
 
 bench-corruptions: .venv-peers/is-set-up  ## the one of corruptions; SUREFOOT_DATA must name the folder with CIFAR-10
 	.venv-peers/bin/python -W ignore benchmarks/corruptions.py
+
+bench-losses: setup-dev  ## the one of losses
+	$(BIN)/python benchmarks/losses.py
+
+bench-ensembles: setup-dev  ## the one of ensembles
+	$(BIN)/python benchmarks/ensembles.py
+
+bench-certificates: setup-dev  ## the one of certificates; SUREFOOT_DATA must name the folder with CIFAR-10
+	$(BIN)/python benchmarks/certificates.py
 
 test-peers: .venv-peers/is-set-up  ## the tests against tools that only this venv can hold
 	.venv-peers/bin/python -m pytest tests/peers/test_curvature.py

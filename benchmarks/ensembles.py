@@ -109,6 +109,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("results/benchmarks/ensembles.md"))
     arguments = parser.parse_args()
+    if arguments.seeds < 2:
+        parser.error(f"--seeds must be at least 2, for an interval, got {arguments.seeds}")
     torch.set_num_threads(1)
     data = digits(num_train=NUM_TRAIN, noisy_labels=0.2)
     train, test = (Split(split.inputs.reshape(-1, 1, 8, 8), split.labels) for split in (data.train, data.test))
