@@ -75,6 +75,13 @@ def test_impulses_have_the_asked_share_and_leave_the_rest_alone(severity: int) -
     assert not torch.equal(apart[:, 0], apart[:, 1])  # value by value, not pixel by pixel
 
 
+def test_impulses_hit_bytes_and_floats_in_the_same_places() -> None:
+    images = torch.arange(256, dtype=torch.uint8).repeat(24).view(2, 3, 32, 32)
+    bytes_, floats = (corrupted(each, "impulse_noise", severity=5) for each in (images, images.double() / 255))
+    assert torch.equal(bytes_, (floats * 255).round().to(torch.uint8))
+    assert not torch.equal(bytes_, images)
+
+
 def test_angles_are_uniform_over_the_right_range() -> None:
     found = torch.rad2deg(Draws(seed=0, purpose="x", indices=torch.arange(4000)).angles(-45, 45))
     assert -45 <= float(found.min()) < -44.5

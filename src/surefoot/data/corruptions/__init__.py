@@ -75,10 +75,12 @@ def corrupted(
     out = torch.empty_like(images)
     for start in range(0, len(images), at_once):
         part = images[start : start + at_once].contiguous()  # in another layout, sums may round differently
-        whole = part.dtype == torch.uint8
-        floats = part.float().div_(255) if whole else part
+        whole = part.dtype == torch.uint8 and not chosen.takes_bytes
+        given = part.float().div_(255) if whole else part
         draws = Draws(seed=seed, purpose=f"{corruption} {severity}", indices=places[start : start + at_once])
-        spoiled = chosen.apply(floats, chosen.constants(severity, size=size), draws).clamp_(0, 1)
+        spoiled = chosen.apply(given, chosen.constants(severity, size=size), draws)
+        if spoiled.is_floating_point():
+            spoiled.clamp_(0, 1)
         out[start : start + at_once] = spoiled.mul_(255).add_(_SLACK) if whole else spoiled
     return out
 

@@ -16,13 +16,14 @@ class Corruption:
     """A change of images, and its constants at severities 1 to 5 for each of three sizes of image.
 
     `apply` maps images [N, C, H, W] with values in [0, 1], the constants of a severity and random draws to images, of
-    which values outside [0, 1] are cut off by the caller.
+    which values outside [0, 1] are cut off by the caller. One that `takes_bytes` also maps uint8 images to such.
     """
 
     apply: Callable[[Tensor, Any, Draws], Tensor]
     cifar: tuple[Any, ...]  # shorter side up to 32
     tiny: tuple[Any, ...]  # up to 64
     imagenet: tuple[Any, ...]  # beyond
+    takes_bytes: bool = False
 
     def constants(self, severity: int, *, size: str) -> Any:
         """Those of a severity, 1 to 5."""
