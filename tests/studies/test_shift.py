@@ -75,6 +75,18 @@ def test_tables() -> None:
     assert str(by_severity.rows[1][6]) == "-"
 
 
+def test_options_are_named_where_names_alone_do_not_tell_methods_apart() -> None:
+    def methods(rhos: list[float]) -> list[str]:
+        runs = [*RUNS[:3], *(Trajectory(sam(rho), [row(0.1)]) for rho in rhos)]
+        return [str(line[0]) for line in outcome(runs, compare_with_paper=False)["tables"][0].rows]
+
+    def sam(rho: float) -> RunSpec:
+        return RunSpec.from_dict({"optimizer": {"name": "sam", "lr": 0.1, "rho": rho}, "budget": 9})
+
+    assert methods([0.1]) == ["sgd", "sam"]
+    assert methods([0.1, 0.2]) == ["sgd", "sam rho=0.1", "sam rho=0.2"]
+
+
 def test_claims() -> None:
     told = {line[0]: line[-1] for line in outcome(RUNS, compare_with_paper=False)["claims"].rows}
     assert len(told) == len(CLAIMS)

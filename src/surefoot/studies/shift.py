@@ -83,6 +83,9 @@ def outcome(runs: Iterable[Trajectory], *, compare_with_paper: bool) -> dict[str
     scores, off = compared["tables"]
     title = "On clean test images and, shifted, over all corruptions and severities; mean and deviation over seeds"
     tables = [replace(scores, title=title, notes=_NOTES), off, by_corruption(found), by_severity(found)]
+    short = {method_of(run.spec): run.spec.method for run in found}
+    if len(set(short.values())) == len(short):  # then options tell nothing apart
+        tables = [_renamed(table, short) for table in tables]
     return {**compared, "figures": "shift", "tables": tables}
 
 
@@ -130,6 +133,14 @@ def by_severity(runs: Sequence[Trajectory]) -> Table:
     ]
     title = "By corruption and severity, mean and deviation over seeds"
     return Table("by-severity", title, ("method", "corruption", "severity", *_COLUMNS), tuple(rows))
+
+
+def _renamed(table: Table, names: dict[str, str]) -> Table:
+    rows = tuple((names[str(row[0])], *row[1:]) for row in table.rows)
+    title = table.title
+    for old, new in names.items():
+        title = title.replace(f" {old},", f" {new},")
+    return replace(table, title=title, rows=rows)
 
 
 def _own(key: str) -> re.Match[str] | None:
