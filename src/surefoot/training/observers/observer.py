@@ -12,7 +12,8 @@ class Observer(Protocol):
     """Looks at a snapshot and returns numbers under keys `split/quantity`, the quantities among `quantities`.
 
     It may keep state of its own (a warm start), which a checkpoint carries; it never writes files, moves weights,
-    touches gradients, changes a mode or draws from the global generator.
+    touches gradients, changes a mode or draws from the global generator. One that is picky about data may have
+    `check(splits)`, which a run calls before it begins; one that is dear may wait for `snapshot.last`.
     """
 
     quantities: tuple[str, ...]
