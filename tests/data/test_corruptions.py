@@ -6,13 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy.ndimage import gaussian_filter
 
-from references.corruptions import correlated, motion_blur
+from references.corruptions import canny, correlated, motion_blur
 from surefoot.data.corruptions import CORRUPTIONS, corrupted
 from surefoot.data.corruptions.defocus_blur import disk
 from surefoot.data.corruptions.draws import Draws
 from surefoot.data.corruptions.filters import filtered
 from surefoot.data.corruptions.motion_blur import offsets, smeared, taps
+from surefoot.data.corruptions.spatter import edges, equalised
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "references" / "golden_losses.json").read_text())
 
@@ -247,6 +249,36 @@ def test_fog_is_a_cloud_between_0_and_1() -> None:
     assert near < 0.3 * far
     black = corrupted(torch.zeros(1, 1, 8, 8), "fog", severity=5)
     assert float(black.max()) == 0  # scaled to the brightest value that there was
+
+
+def test_edges_are_the_slow_ones_each_image_for_itself() -> None:
+    random = np.random.default_rng(0)
+    images = np.stack([gaussian_filter(random.uniform(0, 255, (20, 23)), 1.0) for _ in range(4)]) * 2
+    found = edges(images, low=200.0, high=500.0)
+    assert 0.02 < found.mean() < edges(images, low=200.0, high=201.0).mean() < 0.5
+    for image, got in zip(images, found, strict=True):
+        assert np.array_equal(got, canny(image, 200.0, 500.0))
+
+
+def test_an_equalised_histogram_by_hand() -> None:
+    image = np.array([[3, 3], [5, 9]], dtype=np.uint8)  # shares 0, 1/2 and 1 of those that are not the least
+    assert equalised(image).tolist() == [[0, 0], [128, 255]]
+    assert equalised(np.full((2, 2), 7, dtype=np.uint8)).tolist() == [[7, 7], [7, 7]]
+
+
+def test_spatter_is_water_then_mud() -> None:
+    black, white = (torch.full((20, 3, 32, 32), value, dtype=torch.uint8) for value in (0, 255))
+    water = corrupted(black, "spatter", severity=3).float()
+    wet = water.sum(dim=1) > 0
+    assert 0.02 < float(wet.float().mean()) < 0.9
+    shares = water[:, 0][wet] / water[:, 1][wet].clamp(min=1)
+    assert float((shares - 175 / 238).abs().mean()) < 0.05
+    assert float(water.max()) == math.floor(0.5 * 238)
+    assert torch.equal(corrupted(white, "spatter", severity=3), white)
+    mud = corrupted(white, "spatter", severity=5)
+    covered = mud[:, 2] < 255
+    assert 0.02 < float(covered.float().mean()) < 0.9
+    assert mud.amin(dim=(0, 2, 3)).tolist() == [63, 42, 20]
 
 
 def test_elastic_moves_are_small_and_of_the_right_size() -> None:

@@ -2,7 +2,9 @@
 
 import math
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 
@@ -39,3 +41,37 @@ def correlated(image: Tensor, kernel: Tensor) -> Tensor:
 def _mirrored(place: int, size: int) -> int:
     place = abs(place)
     return place if place < size else 2 * (size - 1) - place
+
+
+def canny(image: NDArray[np.float64], low: float, high: float) -> NDArray[np.bool_]:
+    """Edges of an image [H, W], pixel by pixel."""
+    height, width = image.shape
+    near = np.pad(image, 1, mode="edge")
+    size, ways = np.zeros((height + 2, width + 2)), np.zeros((height, width), dtype=int)
+    steps = [((0, -1), (0, 1)), ((-1, 0), (1, 0)), ((-1, -1), (1, 1)), ((-1, 1), (1, -1))]
+    for y in range(height):
+        for x in range(width):
+            a = near[y : y + 3, x : x + 3]
+            dx = a[0, 2] + 2 * a[1, 2] + a[2, 2] - a[0, 0] - 2 * a[1, 0] - a[2, 0]
+            dy = a[2, 0] + 2 * a[2, 1] + a[2, 2] - a[0, 0] - 2 * a[0, 1] - a[0, 2]
+            size[y + 1, x + 1] = abs(dx) + abs(dy)
+            tangent = np.tan(np.pi / 8)
+            flat, steep = abs(dy) < tangent * abs(dx), abs(dx) < tangent * abs(dy)
+            ways[y, x] = 0 if flat else 1 if steep else 2 if dx * dy >= 0 else 3
+    weak = []
+    for y in range(height):
+        for x in range(width):
+            (ay, ax), (by, bx) = steps[ways[y, x]]
+            own, one, other = size[y + 1, x + 1], size[y + 1 + ay, x + 1 + ax], size[y + 1 + by, x + 1 + bx]
+            if own > low and own > one and (own > other or (own == other and ways[y, x] < 2)):
+                weak.append((y, x))
+    found = {place for place in weak if size[place[0] + 1, place[1] + 1] > high}
+    grown = True
+    while grown:
+        more = {p for p in weak if p not in found and any(abs(p[0] - q[0]) < 2 and abs(p[1] - q[1]) < 2 for q in found)}
+        grown = bool(more)
+        found |= more
+    out = np.zeros(image.shape, dtype=bool)
+    for place in found:
+        out[place] = True
+    return out

@@ -17,6 +17,7 @@ from surefoot.data.corruptions.motion_blur import MOTION_BLUR
 from surefoot.data.corruptions.noise import GAUSSIAN_NOISE, SHOT_NOISE, SPECKLE_NOISE
 from surefoot.data.corruptions.pixelate import PIXELATE
 from surefoot.data.corruptions.snow import SNOW
+from surefoot.data.corruptions.spatter import SPATTER
 from surefoot.data.corruptions.zoom_blur import ZOOM_BLUR
 from surefoot.registry import look_up
 
@@ -32,6 +33,7 @@ CORRUPTIONS: dict[str, Corruption] = {
     "gaussian_blur": GAUSSIAN_BLUR,
     "snow": SNOW,
     "fog": FOG,
+    "spatter": SPATTER,
     "brightness": BRIGHTNESS,
     "contrast": CONTRAST,
     "saturate": SATURATE,
