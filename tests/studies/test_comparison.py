@@ -71,11 +71,11 @@ def test_networks_and_data_sets_are_compared_each_for_itself() -> None:
     alone = Comparison(claims=(claim,)).outcome(RUNS, compare_with_paper=False)
     found = Comparison(claims=(claim,)).outcome([*RUNS, *other], compare_with_paper=False)
     names = [table.name for table in found["tables"]]
-    assert names == ["scores-digits-mlp", "differences-digits-mlp", "scores-digits-cnn", "differences-digits-cnn"]
+    assert names == [f"{what}-{net}-on-digits" for net in ("mlp", "cnn") for what in ("scores", "differences")]
     assert [table.rows for table in found["tables"][:2]] == [table.rows for table in alone["tables"]]
-    assert found["tables"][2].title.startswith("digits cnn: ")
+    assert found["tables"][2].title.startswith("cnn on digits: ")
     assert [(row[0], row[-1]) for row in found["claims"].rows] == [
-        ("SAM is calibrated (digits mlp)", "holds"),
-        ("SAM is calibrated (digits cnn)", "does not hold"),
+        ("SAM is calibrated (mlp on digits)", "holds"),
+        ("SAM is calibrated (cnn on digits)", "does not hold"),
     ]
     assert Comparison(claims=(claim,)).outcome([], compare_with_paper=False)["claims"].rows[0][-1].startswith("cannot")

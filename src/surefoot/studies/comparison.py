@@ -32,11 +32,6 @@ def method_of(spec: RunSpec, *, options: bool = True) -> str:
     return " + ".join(parts)
 
 
-def setting_of(spec: RunSpec) -> str:
-    """The data set and the network: methods are compared within one."""
-    return " ".join([spec.data.name, spec.model.name, *(f"{k}={v}" for k, v in spec.model.options.items())])
-
-
 def _find(runs: Sequence[Trajectory], name: str) -> str | None:
     """The first method whose names, without options, are these."""
     return next((method_of(run.spec) for run in runs if method_of(run.spec, options=False) == name), None)
@@ -71,7 +66,7 @@ class Comparison:
         settings: dict[str, list[Trajectory]] = {}
         for run in runs:
             if run.rows:
-                settings.setdefault(setting_of(run.spec), []).append(run)
+                settings.setdefault(run.spec.network, []).append(run)
         tables: list[Table] = []
         judged: list[Table] = []
         for setting, found in settings.items() or {"": []}.items():
