@@ -62,7 +62,7 @@ class Options:
 
 def normal_quantile(probability: float) -> float:
     """The z with this probability below it."""
-    return float(torch.special.ndtri(torch.tensor(probability, dtype=torch.float64)))
+    return float(torch.special.ndtri(torch.tensor(probability, dtype=torch.float64, device="cpu")))
 
 
 IntervalOf = Callable[[Predictions, Options], Interval]
