@@ -58,9 +58,9 @@ _FILES = {
     "cifar10": _File("cifar10.npz", _npz, "Run: surefoot data fetch cifar10"),
     "cifar10-5k": _File("cifar10_5k.npz", _npz, _NOT_FETCHED),
     "cifar100": _File(
-        "cifar100/test.bin",
+        "cifar-100-binary/test.bin",
         lambda path: torch.from_numpy(records(path)[0]),
-        "Unpack cifar-100-binary.tar.gz and name its folder so.",
+        "Unpack cifar-100-binary.tar.gz there.",
     ),
     "cifar100-5k": _File("cifar100_5k.npz", _npz, _NOT_FETCHED),
     "fashion-mnist": _File("fashion-mnist.npz", _npz, "Run: surefoot data fetch fashion-mnist"),
