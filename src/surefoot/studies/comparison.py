@@ -32,9 +32,13 @@ def method_of(spec: RunSpec, *, options: bool = True) -> str:
     return " + ".join(parts)
 
 
+def _named(runs: Sequence[Trajectory], name: str) -> list[str]:
+    """The methods whose names, without options, are these."""
+    return list(dict.fromkeys(method_of(run.spec) for run in runs if method_of(run.spec, options=False) == name))
+
+
 def _find(runs: Sequence[Trajectory], name: str) -> str | None:
-    """The first method whose names, without options, are these."""
-    return next((method_of(run.spec) for run in runs if method_of(run.spec, options=False) == name), None)
+    return next(iter(_named(runs, name)), None)
 
 
 @dataclass(frozen=True)
@@ -127,11 +131,14 @@ class Comparison:
     def _judged(self, runs: Sequence[Trajectory]) -> Table:
         rows: list[tuple[Cell, ...]] = []
         for claim in self.claims:
-            one, other = (_find(runs, name) for name in (claim.better, claim.than))
-            off = [] if one is None or other is None else differences(runs, one, other, claim.quantity)
-            scaled = [scale_of(claim.quantity) * value for value in off]
-            told = f"{name_of(claim.quantity)}: {with_interval(scaled)}" if scaled else "-"
-            rows.append((claim.text, told, verdict(scaled, lower=claim.lower)))
+            other = _find(runs, claim.than)
+            better = _named(runs, claim.better)
+            for one in (*better,) or (None,):  # each setting of the method is judged for itself
+                off = [] if one is None or other is None else differences(runs, one, other, claim.quantity)
+                scaled = [scale_of(claim.quantity) * value for value in off]
+                told = f"{name_of(claim.quantity)}: {with_interval(scaled)}" if scaled else "-"
+                text = claim.text if len(better) < 2 else f"{claim.text} ({one})"
+                rows.append((text, told, verdict(scaled, lower=claim.lower)))
         return Table(
             name="claims",
             title="What the paper says, and what these runs say",
