@@ -9,6 +9,8 @@ from torch import Tensor
 from surefoot.data.corruptions.corruption import Corruption
 from surefoot.data.corruptions.draws import Draws
 
+_CACHED = 1 << 18  # numbers of images that are worked on together: a core's cache holds several such
+
 
 def motion_blur(images: Tensor, radius_and_sigma: tuple[int, float], draws: Draws) -> Tensor:
     """Smeared to one side along a line, at an angle between -45 and 45 degrees, of its own for each image."""
@@ -23,25 +25,42 @@ def smeared(images: Tensor, weights: Tensor, angles: Tensor) -> Tensor:
     height, width = images.shape[-2:]
     kept = weights[weights > torch.finfo(images.dtype).eps / 4]  # the rest is below what a float resolves
     order = angles.argsort()  # neighbours now share most of their offsets and are shifted together
-    ordered = images[order]
     size = torch.tensor([width, height])
     moves = offsets(angles[order], num_taps=len(kept)).clamp(-size, size)  # [N, T, 2]
+    at_once = max(1, _CACHED // images[:1].numel())
+    total = torch.empty_like(images)
+    for start in range(0, len(images), at_once):
+        chosen = order[start : start + at_once]
+        total[chosen] = _shifted(images[chosen], kept.to(images.dtype), moves[start : start + at_once])
+    return total
+
+
+def _shifted(images: Tensor, weights: Tensor, moves: Tensor) -> Tensor:
+    """The sum over i of weights[i] times the images shifted by moves [N, T, 2]; neighbours with equal ones at once.
+
+    In padded images laid out in a row a shift is one step along the row, over the border into margins that are cut off.
+    """
+    height, width = images.shape[-2:]
     left, right, up, down = (max(0, int((sign * moves[..., k]).amax())) for k in (0, 1) for sign in (1, -1))
-    padded = F.pad(ordered, (left, right, up, down), mode="replicate")
-    strides = padded.stride()
-    first, *others = kept.to(images.dtype).unbind()
-    total, weighted = ordered * first, torch.empty_like(images)  # the first tap moves nothing
+    padded = F.pad(images, (left, right, up, down), mode="replicate")
+    across, each = padded.shape[-1], padded[0].numel()
+    spare = max(up, down) * across + max(left, right)
+    row = F.pad(padded.flatten(), (spare, spare))
+    first, *others = weights.unbind()
+    total, weighted = (
+        padded.flatten() * first,
+        torch.empty(padded.numel(), dtype=images.dtype),
+    )  # the first moves nothing
     for tap, weight in enumerate(others, start=1):
         for dx, dy, start, stop in _runs(moves[:, tap]):
-            rows = weighted.narrow(0, start, stop - start)
+            part = weighted[start * each : stop * each]
             if abs(dx) >= width or abs(dy) >= height:
-                rows.zero_()
+                part.zero_()
             else:
-                place = start * strides[0] + (up - dy) * strides[2] + (left - dx) * strides[3]
-                part = padded.as_strided(rows.shape, strides, place)  # padded[start:, :, up - dy :, left - dx :]
-                torch.mul(part, weight, out=rows)
+                place = spare + start * each - dy * across - dx
+                torch.mul(row[place : place + len(part)], weight, out=part)
         total += weighted  # in one operation with the product, rounding would depend on where vectors end
-    return total[order.argsort()]
+    return total.view_as(padded)[..., up : up + height, left : left + width]
 
 
 def _runs(moves: Tensor) -> Iterator[tuple[int, int, int, int]]:
