@@ -4,6 +4,7 @@ import io
 import json
 import struct
 import tarfile
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from references.loopback import Site, serving
 from surefoot.cli import main
 from surefoot.data import sources
-from surefoot.data.download import Damaged, Unreachable
+from surefoot.data.download import Unreachable
 from surefoot.data.fetch import fetch
 from surefoot.data.sources import FETCHABLE, Fetchable, idx
 
@@ -118,11 +119,26 @@ def test_contents_that_are_not_the_known_ones_are_deleted(tmp_path: Path, monkey
         other = {**batches(), "test_batch.bin": bytes(2 * 3073)}
         monkeypatch.setitem(sources.FETCHABLE, "cifar10", served("cifar10", site, [[canonical()], [None]], other))
         with pytest.raises(
-            Damaged, match=r"canonical archive gave was deleted and not used: test_batch\.bin must have"
+            Unreachable, match=r"canonical archive gave was deleted and not used: test_batch\.bin must have"
         ):
             fetch("cifar10", tmp_path)
     assert sorted(each.name for each in (tmp_path / ".fetching").iterdir()) == ["lock"]
     assert not (tmp_path / "cifar10.npz").exists()
+
+
+def test_a_damaged_source_leaves_the_next_one_and_half_a_file_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving({}) as site:
+        sources_of = served("cifar10", site, [[b"junk"], [canonical()]], batches())
+        first, second = sources_of.sources
+        sources_of = replace(sources_of, sources=(first, replace(second, unpack=first.unpack)))
+        monkeypatch.setitem(sources.FETCHABLE, "cifar10", sources_of)
+        said: list[str] = []
+        (tmp_path / "cifar10.npz").write_bytes(b"half")
+        path = fetch("cifar10", tmp_path, say=said.append)
+    assert any("deleted and not used" in sentence for sentence in said)
+    assert zipfile.is_zipfile(path)
 
 
 def test_an_interrupted_fetch_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

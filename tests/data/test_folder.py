@@ -27,10 +27,13 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_classes_by_name_and_files_in_order(root: Path) -> None:
-    data = DATASETS["folder"](path=str(root), side=4, num_test=5)
+    (root / "train" / ".cache").mkdir()
+    data = DATASETS["folder"](path=str(root), side=4)
     assert (data.num_classes, data.input_shape) == (3, (3, 4, 4))
     assert data.train.labels.tolist() == [0, 0, 1, 1, 2, 2]
-    assert data.test.labels.tolist() == [0, 0, 1, 1, 2]
+    assert data.test.labels.tolist() == [0, 0, 1, 1, 2, 2]
+    halves = [DATASETS["folder"](path=str(root), side=4, num_validation=3, seed=seed) for seed in range(20)]
+    assert max(len(half.splits["validation"].labels.unique()) for half in halves) == 3  # not the last classes alone
     colours = torch.tensor([[10 * k, 20 * k, 100 * number] for k in range(3) for number in range(2)], dtype=torch.uint8)
     images = colours[:, :, None, None].expand(-1, -1, 4, 4)
     torch.testing.assert_close(data.train.inputs, Scale.of(images)(images))
@@ -53,7 +56,7 @@ def test_what_cannot_be_read_is_said(root: Path, tmp_path: Path) -> None:
     whole.write_bytes(whole.read_bytes()[:-30])
     with pytest.raises(ValueError, match=r"ape/0\.png is not a picture that can be read"):
         DATASETS["folder"](path=str(root))
-    with pytest.raises(FileNotFoundError, match="must have a folder for each of at least 2 classes, got 0"):
+    with pytest.raises(FileNotFoundError, match="There is no folder"):
         DATASETS["folder"](path=str(root / "absent"))
     with pytest.raises(ValueError, match=r"`side` must be smaller: .* bytes of pictures are more than"):
         DATASETS["folder"](path=str(root), side=20_000)

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
+from zipfile import is_zipfile
 
 import numpy as np
 
@@ -19,21 +20,21 @@ def fetch(
     on_bytes: Progress = lambda done, total: None,
     say: Callable[[str], None] = lambda sentence: None,
 ) -> Path:
-    """Store a data set as `name`.npz in `folder`, from the first of its sources that can be reached; its path.
+    """Store a data set as `name`.npz in `folder`, from the first of its sources that has it; its path.
 
     uint8 images [N, H, W, C] `x_train` and `x_test`, int64 labels `y_train` and `y_test`. Already there, it is kept.
     """
     wanted = look_up("data set to fetch", name, FETCHABLE)
     path = folder / f"{name}.npz"
     with locked(folder / ".fetching"):
-        if path.is_file():
+        if is_zipfile(path):  # else it is none, or half of one
             return path
         problems = []
         for source in wanted.sources:
             say(f"Fetching {name} from the {source.name}.")
             try:
                 _store(wanted, source, path, on_bytes)
-            except (Unreachable, ImportError) as error:
+            except (Damaged, Unreachable, ImportError) as error:
                 problems.append(str(error))
                 say(str(error))
             else:

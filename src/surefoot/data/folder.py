@@ -28,7 +28,10 @@ def folder(*, path: str, side: int = 64) -> Images:
     held_out = next((root / name for name in ("val", "test") if (root / name).is_dir()), root / "val")
     classes = _folders(root / "train")
     if (other := _folders(held_out)) != classes:
-        raise ValueError(f"{held_out} must have the classes of {root / 'train'}, got {len(other)} others.")
+        strange = sorted(set(classes) ^ set(other))
+        raise ValueError(
+            f"{held_out} must have the classes of {root / 'train'}; only one has {', '.join(strange[:3])}."
+        )
     parts = [
         [(file, number) for number, name in enumerate(classes) for file in _pictures(place / name)]
         for place in (root / "train", held_out)
@@ -80,7 +83,7 @@ def _images(name: str, classes: list[str], parts: list[Labelled], side: int) -> 
     if needed > _MOST:
         raise ValueError(f"`side` must be smaller: {needed:,} bytes of pictures are more than {_MOST:,}, got {side}.")
     (train, known), (test, asked) = ((decoded((f for f, _ in part), side=side), _labels(part)) for part in parts)
-    return Images(name, len(classes), train, known, test, asked)
+    return Images(name, len(classes), train, known, test, asked, by_class=True)
 
 
 def _labels(part: Labelled) -> NDArray[np.int64]:
@@ -88,7 +91,9 @@ def _labels(part: Labelled) -> NDArray[np.int64]:
 
 
 def _folders(place: Path) -> list[str]:
-    found = sorted(each.name for each in place.iterdir() if each.is_dir()) if place.is_dir() else []
+    if not place.is_dir():
+        raise FileNotFoundError(f"There is no folder {place}.")
+    found = sorted(each.name for each in place.iterdir() if each.is_dir() and not each.name.startswith("."))
     if len(found) < 2:
         raise FileNotFoundError(f"{place} must have a folder for each of at least 2 classes, got {len(found)}.")
     return found

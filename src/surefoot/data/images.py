@@ -30,6 +30,7 @@ class Images:
     train_labels: NDArray[np.int64]  # [N]
     test: Tensor
     test_labels: NDArray[np.int64]
+    by_class: bool = False  # stored class by class: some of them in that order would be whole classes
 
     @classmethod
     def read(cls, path: Path, *, name: str, num_classes: int) -> "Images":
@@ -48,6 +49,8 @@ def chosen(
 ) -> Chosen:
     """The first so many of each part, in the stored order or in one shuffled by `seed`.
 
+    Of images stored class by class some are always drawn: the first would be whole classes.
+
     The last `num_validation` of those to train on are held out for validation instead.
     """
     random = np.random.default_rng([seed, 1])
@@ -55,7 +58,8 @@ def chosen(
     for name, count, part in (("num_train", num_train, images.train), ("num_test", num_test, images.test)):
         number = len(part) if count == "all" else count
         check_count(name, number, available=len(part))
-        order = random.permutation(len(part)) if shuffled else np.arange(len(part))
+        drawn = shuffled or (images.by_class and (number < len(part) or num_validation > 0))
+        order = random.permutation(len(part)) if drawn else np.arange(len(part))
         found.append(torch.from_numpy(order[:number]))
     known, test = found
     check_held_out(num_validation, num_train=len(known))

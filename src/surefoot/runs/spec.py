@@ -131,10 +131,11 @@ class RunSpec:
 
     @property
     def label(self) -> str:
-        """A short name for people: optimizer, learning rate, seed."""
+        """A short name for people: optimizer, learning rate, loss and ensemble where they are not plain, seed."""
         lr = self.optimizer.options.get("lr")
         rate = f" lr={lr:.4g}" if isinstance(lr, int | float) else ""
-        return f"{self.variant}{rate} seed={self.seed}"
+        more = self.method.removeprefix(self.optimizer.name)
+        return f"{self.variant}{rate}{more} seed={self.seed}"
 
     @property
     def method(self) -> str:
