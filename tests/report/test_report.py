@@ -35,6 +35,7 @@ def outcome(title: str = "Why?") -> dict[str, Any]:
         "scale": "digits",
         "title": title,
         "about": "About.",
+        "partial": False,
         "num_runs": {"done": 3},
         "not_done": [{"run": "gd lr=9", "status": "diverged", "reason": "loss is nan at step 3"}],
         "seeds": [0],

@@ -8,7 +8,8 @@ import pytest
 from surefoot.runs.run import run
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import RunFolder
-from surefoot.studies.local import Event, LocalEngine
+from surefoot.studies.engine import Event, Trial
+from surefoot.studies.local import LocalEngine
 
 TINY: dict[str, Any] = {
     "budget": 30,
@@ -22,12 +23,16 @@ def spec(lr: float, **changes: Any) -> RunSpec:
     return RunSpec.from_dict({**TINY, "optimizer": {"name": "gd", "lr": lr}, **changes})
 
 
+def trials(specs: list[RunSpec], root: Path) -> list[Trial]:
+    return [Trial(item, root / item.id) for item in specs]
+
+
 @pytest.mark.slow
 def test_runs_all_and_a_failure_does_not_sink_the_rest(tmp_path: Path) -> None:
     good = [spec(0.1), spec(0.2), spec(1e30)]
-    bad = spec(0.3, observers={"curvature": {"tolerance": -1.0}})  # `prepare` would refuse it
+    bad = spec(0.3, observers={"curvature": {"tolerance": -1.0}})  # `missing` would refuse it
     events: list[Event] = []
-    ended = LocalEngine(2).run([*good, bad], tmp_path, tell=events.append)
+    ended = LocalEngine(2).run(trials([*good, bad], tmp_path), tell=events.append)
     assert [ended[s.id].status for s in good] == ["done", "done", "diverged"]
     assert ended[bad.id].status == "failed"
     assert "`tolerance` must be positive" in ended[bad.id].reason
@@ -49,7 +54,7 @@ def test_a_killed_worker_is_replaced_and_its_run_resumed(tmp_path: Path) -> None
         if event.kind == "progress" and lost == 0:
             os.kill(engine._workers[0].process.pid or 0, signal.SIGKILL)
 
-    ended = engine.run([long], tmp_path / "killed", tell=tell)
+    ended = engine.run(trials([long], tmp_path / "killed"), tell=tell)
     assert ended[long.id].status == "done"
     lost = [event for event in events if event.kind == "lost"]
     assert len(lost) == 1
@@ -68,7 +73,7 @@ def test_a_run_that_always_kills_its_worker_fails_after_three_tries(tmp_path: Pa
         if event.kind == "progress":
             os.kill(engine._workers[0].process.pid or 0, signal.SIGKILL)
 
-    ended = engine.run([long], tmp_path, tell=tell)
+    ended = engine.run(trials([long], tmp_path), tell=tell)
     assert ended[long.id].status == "failed"
     assert "its worker died" in ended[long.id].reason
 
@@ -85,7 +90,7 @@ def test_ctrl_c_saves_and_leaves_no_process_behind(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        engine.run([long], tmp_path, tell=tell)
+        engine.run(trials([long], tmp_path), tell=tell)
     folder = RunFolder(tmp_path / long.id)
     assert folder.status == "interrupted"
     assert folder.checkpoint.exists()
@@ -104,7 +109,7 @@ def test_a_worker_that_somebody_stops_is_replaced_and_its_run_resumed(tmp_path: 
         if event.kind == "progress" and not any(e.kind == "lost" for e in events):
             os.kill(engine._workers[0].process.pid or 0, signal.SIGTERM)
 
-    assert engine.run([long], tmp_path, tell=tell)[long.id].status == "done"
+    assert engine.run(trials([long], tmp_path), tell=tell)[long.id].status == "done"
     assert any(event.kind == "lost" for event in events)
     assert RunFolder(tmp_path / long.id).record["gradients"] == 1500
 

@@ -4,7 +4,7 @@ import pytest
 
 from references.stand_in import write_stand_ins
 from surefoot.runs.build import build, check
-from surefoot.studies.conduct import prepare
+from surefoot.studies.conduct import missing
 from surefoot.studies.study import read_study, scale_names, study_files
 
 GOOD = """
@@ -37,7 +37,7 @@ def test_what_cannot_work_is_found_before_the_first_run(tmp_path: Path, old: str
     (tmp_path / "why.toml").write_text(GOOD.replace(old, new))
     study = read_study(str(tmp_path / "why.toml"), scale="small")
     with pytest.raises(ValueError, match=message):
-        prepare(study, tmp_path / "out")
+        missing(study, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Literal
 
 import tyro
 
+from surefoot.cli.plan import say_plan, show_plan
 from surefoot.cli.request import request
 from surefoot.cli.terminal import Bars, bars, say
 
 if TYPE_CHECKING:
-    from surefoot.studies.local import Event
+    from surefoot.studies.engine import Event
 
 
 @dataclass
@@ -21,7 +22,7 @@ class Study:
     Runs are resumed after a crash or Ctrl-C, and never done twice. The folder gets tables (Markdown, CSV), the whole
     outcome as JSON, and one HTML page.
 
-    Example: surefoot study coupling --scale digits
+    Example: surefoot study coupling --scale digits --budget 30m
     """
 
     name: tyro.conf.Positional[str]
@@ -36,6 +37,10 @@ class Study:
     """Do ended runs again: those made by other code or versions (stale), or all."""
     no_page: bool = False
     """Leave out the HTML page, which needs the extra `report`."""
+    dry_run: bool = False
+    """Only say which runs there are and how long they would take, from a few steps of one of each kind."""
+    budget: str | None = None
+    """A time such as 30m: do as many of the runs as fit, breadth first, and say which were left out."""
     json: bool = False
     """Print the outcome as JSON: every cell with n and std."""
 
@@ -44,23 +49,35 @@ class Study:
         from surefoot.files import locked
         from surefoot.report.page import check_extra
         from surefoot.runs.origin import made_alike
-        from surefoot.studies.conduct import conduct, prepare
+        from surefoot.studies.conduct import conduct, missing
         from surefoot.studies.local import LocalEngine, usable_cores
         from surefoot.studies.outcome import study_outcome, study_runs
+        from surefoot.studies.plan import duration, plan
         from surefoot.studies.study import read_study
 
         with ExitStack() as held:
             with request():
-                if not self.no_page:
+                if not self.no_page and not self.dry_run:
                     check_extra()
                 study = read_study(self.name, scale=self.scale)
                 root = self.out or Path("runs") / study.name / study.scale
                 engine = LocalEngine(usable_cores() if self.workers is None else self.workers)
-                todo = prepare(study, root, rerun=self.rerun)
-                held.enter_context(locked(root))
-            say(f"{study.title} Scale {study.scale}: {len(study.specs)} runs, {len(todo)} to do.")
-            with bars(len(todo)) as shown:
-                ended = conduct(todo, root, engine=engine, tell=lambda event: _tell(shown, event))
+                seconds = None if self.budget is None else duration(self.budget)
+                trials = missing(study, root, rerun=self.rerun)
+                planned = None
+                if self.dry_run or seconds is not None:
+                    planned = plan(study.specs, trials, num_workers=engine.num_workers, seconds=seconds)
+                    trials = list(planned.trials)
+                if not self.dry_run:
+                    held.enter_context(locked(root))
+            if self.dry_run and planned is not None:
+                show_plan(study, planned, json=self.json)
+                return 0
+            say(f"{study.title} Scale {study.scale}: {len(study.specs)} runs, {len(trials)} to do.")
+            if planned is not None:
+                say_plan(planned)
+            with bars(len(trials)) as shown:
+                ended = conduct(study, root, trials, engine=engine, tell=lambda event: _tell(shown, event))
         stale = [folder for folder in study_runs(root) if not made_alike(folder.record)]
         if stale:
             say(f"{len(stale)} runs were made by other code or versions and are used as they are: see --rerun stale.")

@@ -1,5 +1,6 @@
 """Do a study: run what is missing, leave the rest."""
 
+import errno
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,18 +11,20 @@ from surefoot.registry import look_up
 from surefoot.runs.origin import made_alike
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import RunFolder
-from surefoot.studies.local import Event, LocalEngine
+from surefoot.studies.engine import Engine, Event, Trial
 from surefoot.studies.outcome import OUTCOMES, study_record
 from surefoot.studies.study import Study
 
 Rerun = Literal["none", "stale", "all"]
 
 
-def prepare(study: Study, root: Path, *, rerun: Rerun = "none") -> list[RunSpec]:
-    """Make the study's folder and return the runs to do: those not ended, or asked for again.
+def missing(study: Study, root: Path, *, rerun: Rerun = "none") -> list[Trial]:
+    """What is to do of a study in its folder: the runs that have not ended, and those asked for again.
 
-    Everything that can be wrong with them is found here, before the first one starts.
+    Everything that can be wrong with them is found here, before the first one starts. Writes nothing.
     """
+    if root.exists() and not root.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(root))
     if (root / "study.json").exists():
         held = study_record(root)
         if (held["study"], held["scale"]) != (study.name, study.scale):
@@ -35,12 +38,23 @@ def prepare(study: Study, root: Path, *, rerun: Rerun = "none") -> list[RunSpec]
         ended = folder.ended
         stale = ended and not made_alike(folder.record)
         if not ended or rerun == "all" or (rerun == "stale" and stale):
-            todo.append(spec)
+            todo.append(Trial(spec, folder.path, anew=ended))
     if todo:
-        preflight(todo)
+        preflight([trial.spec for trial in todo])
+    return todo
+
+
+def conduct(
+    study: Study, root: Path, trials: Sequence[Trial], *, engine: Engine, tell: Callable[[Event], None]
+) -> dict[str, Event]:
+    """Do those trials of a study and return how each ended.
+
+    Only by the one process that holds the study's folder (`files.locked`). A run that ended since `missing` was asked
+    is left as it is.
+    """
     (root / "runs").mkdir(parents=True, exist_ok=True)
     write_atomically(root / "study.json", (json.dumps(_record(study), indent=1) + "\n").encode())
-    return todo
+    return engine.run(trials, tell=tell) if trials else {}
 
 
 def preflight(specs: Sequence[RunSpec]) -> None:
@@ -60,14 +74,6 @@ def preflight(specs: Sequence[RunSpec]) -> None:
     with torch.random.fork_rng():
         for spec in specs:
             build(spec, data=loaded[repr(spec.data)])
-
-
-def conduct(
-    todo: Sequence[RunSpec], root: Path, *, engine: LocalEngine, tell: Callable[[Event], None]
-) -> dict[str, Event]:
-    """Do the runs that `prepare` returned; an ended one among them is done again. Returns how each ended."""
-    again = {spec.id for spec in todo if RunFolder(root / "runs" / spec.id).ended}
-    return engine.run(todo, root / "runs", again=again, tell=tell) if todo else {}
 
 
 def _record(study: Study) -> dict[str, Any]:

@@ -4,43 +4,29 @@ import multiprocessing
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import RunFolder
-
-_TRIES = 3  # a run whose worker died is resumed by the next one, this often in all
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something to tell about one run: started, progress, ended (with its status), or lost (its worker died)."""
-
-    kind: str
-    spec: RunSpec
-    done: int = 0  # gradients
-    status: str = ""
-    reason: str = ""
-    notes: tuple[str, ...] = ()
+from surefoot.studies.engine import Event, Trial
 
 
 @dataclass
 class _Worker:
     process: BaseProcess
     connection: Connection
-    spec: RunSpec | None = None
+    trial: Trial | None = None
 
 
 @dataclass
 class LocalEngine:
-    """Runs specs on this machine, `num_workers` at a time; each worker loads torch once.
+    """Does trials on this machine, `num_workers` at a time; each worker loads torch once.
 
     A worker that dies is replaced and its run resumed; a run that fails is reported and the others go on. On
     KeyboardInterrupt the workers save a checkpoint and leave.
@@ -54,45 +40,39 @@ class LocalEngine:
         if self.num_workers < 1:
             raise ValueError(f"`workers` must be at least 1, got {self.num_workers}.")
 
-    def run(
-        self, specs: Iterable[RunSpec], root: Path, *, again: Container[str] = (), tell: Callable[[Event], None]
-    ) -> dict[str, Event]:
-        """Do every spec in a folder of its own below `root`; returns how each ended, by run id.
-
-        Runs whose id is in `again` are done anew although they had ended.
-        """
-        waiting = deque(specs)
-        tries = {spec.id: 0 for spec in waiting}
+    def run(self, trials: Sequence[Trial], *, tell: Callable[[Event], None]) -> dict[str, Event]:
+        """Do every trial in its folder; returns how each ended, by run id."""
+        waiting = deque(trials)
+        tries = {trial.id: 0 for trial in waiting}
         ended: dict[str, Event] = {}
         try:
             for _ in range(min(self.num_workers, len(waiting))):
                 self._workers.append(_start_worker(self.checkpoint_seconds))
             while len(ended) < len(tries):
                 for worker in self._workers:
-                    if worker.spec is None and waiting:
-                        worker.spec = waiting.popleft()
-                        tries[worker.spec.id] += 1
-                        tell(Event("started", worker.spec))
-                        folder = RunFolder(root / worker.spec.id)
-                        anew = worker.spec.id in again and folder.ended  # a second try resumes
-                        _send(worker.connection, (worker.spec.to_dict(), folder.path, anew))
+                    if worker.trial is None and waiting:
+                        worker.trial = trial = waiting.popleft()
+                        tries[trial.id] += 1
+                        tell(Event("started", trial.spec))
+                        anew = trial.anew and RunFolder(trial.folder).ended  # a second try resumes
+                        _send(worker.connection, (trial.spec.to_dict(), trial.folder, anew))
                 for worker in self._ready():
-                    spec, event = worker.spec, _received(worker)
-                    if spec is None:
+                    doing, event = worker.trial, _received(worker)
+                    if doing is None:
                         continue
                     if event is None or event.status == "interrupted":  # the worker is gone, or was told to go
                         worker.process.join(timeout=5)
                         reason = f"its worker died ({_death(worker.process)})"
-                        if tries[spec.id] < _TRIES:
-                            event = Event("lost", spec, reason=reason)
-                            waiting.append(spec)
-                            worker.spec = None
+                        if tries[doing.id] <= doing.retries:
+                            event = Event("lost", doing.spec, reason=reason)
+                            waiting.append(doing)
+                            worker.trial = None
                         else:
-                            event = Event("ended", spec, status="failed", reason=reason)
+                            event = Event("ended", doing.spec, status="failed", reason=reason)
                     tell(event)
                     if event.kind == "ended":
-                        ended[spec.id] = event
-                        worker.spec = None
+                        ended[doing.id] = event
+                        worker.trial = None
                 self._replace_dead()
         finally:
             self._stop()
@@ -104,7 +84,7 @@ class LocalEngine:
 
     def _replace_dead(self) -> None:
         for k, worker in enumerate(self._workers):
-            if worker.spec is None and not worker.process.is_alive():
+            if worker.trial is None and not worker.process.is_alive():
                 worker.connection.close()
                 self._workers[k] = _start_worker(self.checkpoint_seconds)
 

@@ -64,7 +64,8 @@ def study_runs(root: Path) -> list[RunFolder]:
 def study_outcome(root: Path) -> dict[str, Any]:
     """Everything a report shows of a study: its runs by status, their origin, notes, tables, claims, curves.
 
-    Only runs that are done enter the analysis; diverged, failed and missing ones are named.
+    Only runs that are done enter the analysis; diverged, failed and missing ones are named. It is `partial` while
+    runs have not come to an end.
     """
     record = study_record(root)
     folders = study_runs(root)
@@ -94,6 +95,7 @@ def study_outcome(root: Path) -> dict[str, Any]:
     papers_own = bool(trajectories) and all(t.spec.data.name.startswith("cifar") for t in trajectories)
     return {
         **{key: record[key] for key in ("study", "scale", "title", "about")},
+        "partial": any(item["status"] not in ("done", "diverged", "failed") for item in named),
         "num_runs": dict(Counter(item["status"] for item in named)),
         "not_done": [item for item in named if item["status"] != "done"],
         "seeds": sorted({t.spec.seed for t in trajectories}),
