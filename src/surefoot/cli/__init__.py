@@ -11,6 +11,7 @@ from surefoot import __version__
 from surefoot.cli.apply import Apply
 from surefoot.cli.calibrate import Calibrate
 from surefoot.cli.certify import Certify
+from surefoot.cli.compare import Compare
 from surefoot.cli.data import Data
 from surefoot.cli.doctor import Doctor
 from surefoot.cli.evaluate import Evaluate
@@ -30,6 +31,7 @@ Command = (
     | Annotated[Certify, tyro.conf.subcommand("certify")]
     | Annotated[Data, tyro.conf.subcommand("data")]
     | Annotated[Study, tyro.conf.subcommand("study")]
+    | Annotated[Compare, tyro.conf.subcommand("compare")]
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[List, tyro.conf.subcommand("list")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
@@ -42,14 +44,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given == ["--version"]:
         print(f"surefoot {__version__}")
         return 0
-    command: Evaluate | Calibrate | Apply | Train | Sharpness | Certify | Data | Study | Report | List | Doctor = (
-        tyro.cli(
-            Command,
-            args=given or ["--help"],
-            prog="surefoot",
-            description="Measure and repair a classifier's calibration; watch it train with curvature and margins.",
-            config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
-        )
+    command: (
+        Evaluate | Calibrate | Apply | Train | Sharpness | Certify | Data | Study | Compare | Report | List | Doctor
+    ) = tyro.cli(
+        Command,
+        args=given or ["--help"],
+        prog="surefoot",
+        description="Measure and repair a classifier's calibration; watch it train with curvature and margins.",
+        config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
     )
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # asked to go, it leaves as tidily as on Ctrl-C
     try:

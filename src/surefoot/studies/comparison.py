@@ -157,12 +157,22 @@ def _within(setting: str, table: Table) -> Table:
 
 def differences(runs: Sequence[Trajectory], one: str, other: str, key: str) -> list[float]:
     """Last value of one method minus that of another, for each seed that both have."""
-    ends: dict[str, dict[int, float]] = {one: {}, other: {}}
+    first, second = last_values(runs, one, key), last_values(runs, other, key)
+    return [first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())]
+
+
+def last_values(runs: Sequence[Trajectory], method: str, key: str) -> dict[int, float]:
+    """A method's value after the last step by seed, the mean where it has several runs with each.
+
+    A seed that lacks some of the runs that another has is left out: means over different runs are no pair.
+    """
+    found: dict[int, list[float]] = {}
     for run in runs:
         value = _last(run.rows, key)
-        if method_of(run.spec) in ends and value is not None:
-            ends[method_of(run.spec)][run.spec.seed] = value
-    return [ends[one][seed] - ends[other][seed] for seed in sorted(ends[one].keys() & ends[other].keys())]
+        if method_of(run.spec) == method and value is not None:
+            found.setdefault(run.spec.seed, []).append(value)
+    most = max(map(len, found.values()), default=0)
+    return {seed: sum(values) / most for seed, values in found.items() if len(values) == most}
 
 
 def verdict(off: Sequence[float], *, lower: bool) -> str:

@@ -61,6 +61,12 @@ def study_runs(root: Path) -> list[RunFolder]:
     return [folder for folder in folders if folder.status != "absent"]
 
 
+def study_trajectories(root: Path) -> list[Trajectory]:
+    """What the runs of a study that are done measured."""
+    folders = [folder for folder in study_runs(root) if folder.status == "done" and folder.ended]
+    return [Trajectory(folder.spec, folder.rows()[0]) for folder in folders]
+
+
 def study_outcome(root: Path) -> dict[str, Any]:
     """Everything a report shows of a study: its runs by status, their origin, notes, tables, claims, curves.
 

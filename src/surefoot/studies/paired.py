@@ -1,0 +1,88 @@
+"""Two methods of a study, seed by seed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from surefoot.registry import look_up
+from surefoot.studies.comparison import SCORES, differences, interval_of, last_values, method_of, verdict
+from surefoot.studies.correlation import Trajectory
+
+_HIGHER_IS_BETTER = ("test/accuracy", "test/auroc_correct")
+
+
+@dataclass(frozen=True)
+class Paired:
+    """A quantity after the last step under two methods: both means, the mean difference, and what that says.
+
+    `interval` is Student's at 95 % for the mean difference over seeds, None with fewer than two seeds. The verdict
+    names a method only where the whole interval lies on one side of 0.
+    """
+
+    quantity: str  # key of a row
+    first: float
+    second: float
+    difference: float  # first - second
+    interval: tuple[float, float] | None
+    seeds: tuple[int, ...]  # that both methods have
+    runs_per_seed: tuple[int, int]  # of each method: learning rates, networks; their mean is the seed's value
+    verdict: str
+
+
+def compare(runs: Sequence[Trajectory], one: str, other: str, *, quantities: Sequence[str] = ()) -> list[Paired]:
+    """The pairs of two methods, for the scores that both have or for the quantities named.
+
+    ValueError where a method is not there, or a quantity was not measured under both with a seed in common.
+    """
+    found = [run for run in runs if run.rows]
+    first, second = (method_named(found, name) for name in (one, other))
+    if first == second:
+        raise ValueError(f"`a` and `b` must be two methods, got {first!r} twice.")
+    pairs = [pair for key in quantities or SCORES if (pair := _pair(found, first, second, key)) is not None]
+    lacking = [key for key in quantities if key not in {pair.quantity for pair in pairs}]
+    if lacking or not pairs:
+        what = ", ".join(lacking) or "scores"
+        raise ValueError(f"{first} and {second} have no seed in common with {what} after the last step.")
+    return pairs
+
+
+def method_named(runs: Sequence[Trajectory], name: str) -> str:
+    """The method of that name: as tables show it, or without its options where only one is called so."""
+    methods = {method_of(run.spec): method_of(run.spec, options=False) for run in runs}
+    short = [method for method, plain in methods.items() if plain == name]
+    if name not in methods and len(short) == 1:
+        return short[0]
+    look_up("method", name, methods)
+    return name
+
+
+def _pair(runs: Sequence[Trajectory], first: str, second: str, key: str) -> Paired | None:
+    off = differences(runs, first, second, key)
+    if not off:
+        return None
+    ends = [last_values(runs, method, key) for method in (first, second)]
+    seeds = sorted(ends[0].keys() & ends[1].keys())
+    one, other = (sum(values[seed] for seed in seeds) / len(seeds) for values in ends)
+    return Paired(
+        quantity=key,
+        first=one,
+        second=other,
+        difference=sum(off) / len(off),
+        interval=interval_of(off),
+        seeds=tuple(seeds),
+        runs_per_seed=(_runs_per_seed(runs, first, seeds[0]), _runs_per_seed(runs, second, seeds[0])),
+        verdict=_told(off, first, second, key),
+    )
+
+
+def _runs_per_seed(runs: Sequence[Trajectory], method: str, seed: int) -> int:
+    return sum(run.spec.seed == seed and method_of(run.spec) == method for run in runs)
+
+
+def _told(off: Sequence[float], first: str, second: str, key: str) -> str:
+    lower = verdict(off, lower=True)
+    if lower == "cannot tell at this scale":
+        return lower
+    low, high = (first, second) if lower == "holds" else (second, first)
+    if key not in SCORES:
+        return f"{low} is lower"
+    return f"{high if key in _HIGHER_IS_BETTER else low} is better"
