@@ -1,7 +1,9 @@
+import errno
 import gzip
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -159,6 +161,125 @@ def test_broken_checkpoints_start_again_and_say_so(tmp_path: Path) -> None:
     ended = run(spec, other)
     assert "shorter than its checkpoint" in ended.notes[0]
     assert other.metrics.read_bytes() == whole
+
+
+def paused_twice(tmp_path: Path) -> tuple[RunSpec, RunFolder, bytes]:
+    """A run with two checkpoints, and the bytes that it should end with."""
+    spec, whole = make(tmp_path / "whole")
+    run(spec, whole)
+    _, folder = make(tmp_path / "paused")
+    for _ in range(5):
+        run(spec, folder, should_stop=lambda: True)
+    assert folder.checkpoint.exists()
+    assert folder.previous.exists()
+    return spec, folder, whole.metrics.read_bytes()
+
+
+@pytest.mark.parametrize("damage", ["garbage", "cut", "a bit", "gone"])
+def test_after_a_corrupted_checkpoint_the_one_before_is_used(tmp_path: Path, damage: str) -> None:
+    spec, folder, whole = paused_twice(tmp_path)
+    content = bytearray(folder.checkpoint.read_bytes())
+    if damage == "garbage":
+        folder.checkpoint.write_bytes(b"garbage")
+    elif damage == "cut":
+        folder.checkpoint.write_bytes(content[: len(content) // 2])
+    elif damage == "a bit":
+        content[-1000] ^= 1
+        folder.checkpoint.write_bytes(content)
+    else:
+        folder.checkpoint.unlink()  # killed between the two renames
+    ended = run(spec, folder)
+    assert ended.status == "done"
+    if damage == "gone":
+        assert not ended.notes
+    else:
+        assert "is not a checkpoint" in ended.notes[0]
+        assert ended.notes[1] == "The checkpoint before it is used, of step 4."
+    assert folder.metrics.read_bytes() == whole
+    assert not folder.previous.exists()
+
+
+def test_after_two_corrupted_checkpoints_the_run_starts_again(tmp_path: Path) -> None:
+    spec, folder, whole = paused_twice(tmp_path)
+    for path in (folder.checkpoint, folder.previous):
+        path.write_bytes(b"garbage")
+    ended = run(spec, folder)
+    assert len(ended.notes) == 2
+    assert ended.notes[1].endswith("The run starts again.")
+    assert folder.metrics.read_bytes() == whole
+
+
+def test_a_corrupted_checkpoint_never_takes_the_place_of_a_whole_one(tmp_path: Path) -> None:
+    spec, folder, whole = paused_twice(tmp_path)
+    folder.checkpoint.write_bytes(b"garbage")
+    assert run(spec, folder, should_stop=lambda: True).notes
+    folder.checkpoint.write_bytes(b"garbage")
+    ended = run(spec, folder)
+    assert "of step 4" in ended.notes[1]
+    assert folder.metrics.read_bytes() == whole
+
+
+QUICK = {"observers": {"margins": False, "curvature": False}, "budget": 4, "schedule": {"every": 2, "per_decade": 0}}
+
+
+@pytest.mark.slow
+def test_a_full_disk_loses_nothing_whenever_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, whole = make(tmp_path / "whole", **QUICK)
+    syncs, full = 0, -1
+
+    def fsync(descriptor: int) -> None:
+        nonlocal syncs
+        syncs += 1
+        if syncs == full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    run(spec, whole, checkpoint_seconds=0)
+    total = syncs
+    assert total > 15
+    for full in range(1, total + 1):
+        syncs = 0
+        folder = RunFolder(tmp_path / str(full))
+        with pytest.raises(OSError, match="No space left"):
+            run(spec, folder, checkpoint_seconds=0)
+        assert run(spec, folder, checkpoint_seconds=0).status == "done"  # there is room again
+        assert folder.metrics.read_bytes() == whole.metrics.read_bytes()
+        assert not list(folder.path.glob("*.part"))
+
+
+@pytest.mark.parametrize("room", [100, 500, 1300, 4000])
+def test_half_a_write_is_no_write(tmp_path: Path, room: int) -> None:
+    spec, whole = make(tmp_path / "whole", **QUICK)
+    run(spec, whole)
+    _, folder = make(tmp_path / "full")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))  # the system writes that much of a file, not more
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            run(spec, folder, checkpoint_seconds=0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert run(spec, folder).status == "done"
+    assert folder.metrics.read_bytes() == whole.metrics.read_bytes()
+
+
+def test_clocks_that_go_backwards_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, whole = make(tmp_path / "whole")
+    run(spec, whole)
+    _, folder = make(tmp_path / "pieces")
+    wall, since_boot = time.time, time.monotonic
+    seconds = []
+    for hour in range(4):
+        monkeypatch.setattr(time, "time", lambda hour=hour: wall() - 3600 * hour)
+        monkeypatch.setattr(time, "monotonic", lambda hour=hour: since_boot() - 3600 * hour)  # as after a restart
+        run(spec, folder, should_stop=lambda: True)
+        seconds.append(folder.record["seconds"])
+        for path in folder.path.iterdir():
+            os.utime(path, (wall() + 3600, wall() + 3600))  # and files from the future
+    assert run(spec, folder).status == "done"
+    assert seconds == sorted(seconds)
+    assert 0 < seconds[-1] < 600
+    assert folder.metrics.read_bytes() == whole.metrics.read_bytes()
 
 
 def test_a_half_written_line_is_skipped_with_a_note(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ class _Keeper:
     on_progress: Callable[[int, int], None]
     should_stop: Callable[[], bool]
 
-    begun: float = field(default_factory=time.monotonic, init=False)
+    begun: float = field(default_factory=lambda: time.monotonic(), init=False)
     spent: bool = field(default=False, init=False)  # the checkpoint is the one written at the very end
 
     @property
@@ -89,28 +89,38 @@ class _Keeper:
         return self.folder.path / "times.jsonl"
 
     def resume_or_clear(self, *, resume: bool) -> tuple[str, ...]:
-        """Go on from the checkpoint, or make the folder a fresh run's; safe to be killed in at any line."""
+        """Go on from the last checkpoint that is whole, or make the folder a fresh run's.
+
+        Safe to be killed in at any line.
+        """
         notes: tuple[str, ...] = ()
-        if resume and self.folder.checkpoint.exists():
+        saved = [path for path in (self.folder.checkpoint, self.folder.previous) if resume and path.exists()]
+        for path in saved:
             try:
-                state = checkpoint.read(self.folder.checkpoint)
-                extra = state["extra"]
-                if self.folder.cut(self.folder.metrics, extra["metrics_bytes"]):
-                    self.folder.cut(self.times, extra["times_bytes"])
-                    checkpoint.restore(self.training, state)
-                    self.begun -= extra["seconds"]
-                    self.training.seconds_observing = extra["observing"]
-                    self.spent = extra["spent"]
-                    (self.folder.path / "error.txt").unlink(missing_ok=True)
-                    return ()
-                notes = (f"{self.folder.metrics} is shorter than its checkpoint says: the run starts again.",)
+                self._resume(path)
             except ValueError as error:
-                notes = (f"{error} The run starts again.",)
-        self.folder.checkpoint.unlink(missing_ok=True)  # before the record: it must never go with another one's rows
+                notes += (str(error),)
+                path.unlink()  # it must not be kept in place of one that is whole
+                continue
+            (self.folder.path / "error.txt").unlink(missing_ok=True)
+            return (*notes, f"The checkpoint before it is used, of step {self.training.step}.") if notes else ()
+        for path in (self.folder.checkpoint, self.folder.previous):
+            path.unlink(missing_ok=True)  # before the record: it must never go with another one's rows
         self._write_record("running")  # before the rows go: what is not running any more has all of them
         for name in ("metrics.jsonl", "metrics.jsonl.gz", "times.jsonl", "error.txt"):
             (self.folder.path / name).unlink(missing_ok=True)
-        return notes
+        return (*notes[:-1], f"{notes[-1]} The run starts again.") if notes else ()
+
+    def _resume(self, path: Path) -> None:
+        state = checkpoint.read(path)
+        extra = state["extra"]
+        if not self.folder.cut(self.folder.metrics, extra["metrics_bytes"]):
+            raise ValueError(f"{self.folder.metrics} is shorter than its checkpoint says.")
+        self.folder.cut(self.times, extra["times_bytes"])
+        checkpoint.restore(self.training, state)
+        self.begun -= extra["seconds"]
+        self.training.seconds_observing = extra["observing"]
+        self.spent = extra["spent"]
 
     def train(self) -> tuple[str, str]:
         self._write_record("running")
@@ -136,6 +146,8 @@ class _Keeper:
             self._save()
         self.folder.sync()
         self._write_record(status, reason)
+        if status == "done":
+            self.folder.previous.unlink(missing_ok=True)
         return status, reason
 
     def _record_row(self, row: dict[str, float]) -> None:
@@ -155,6 +167,8 @@ class _Keeper:
 
     def _save(self) -> None:
         length = self.folder.sync()  # rows first: a checkpoint never refers to rows that are not on disk
+        if self.folder.checkpoint.exists():
+            self.folder.checkpoint.replace(self.folder.previous)
         checkpoint.save(
             self.folder.checkpoint,
             self.training,

@@ -5,7 +5,7 @@ import json
 import math
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -33,6 +33,11 @@ class RunFolder:
         return self.path / "checkpoint.safetensors"
 
     @property
+    def previous(self) -> Path:
+        """The checkpoint before that one, kept while the run goes on."""
+        return self.path / "checkpoint.previous.safetensors"
+
+    @property
     def metrics(self) -> Path:
         """Where the rows are."""
         return self.path / "metrics.jsonl"
@@ -46,14 +51,16 @@ class RunFolder:
     @property
     def status(self) -> str:
         """running, done, diverged, interrupted, failed; or absent."""
-        return str(self.record["status"]) if (self.path / "run.json").exists() else "absent"
+        known = "record" in self.__dict__ or (self.path / "run.json").exists()
+        return str(self.record["status"]) if known else "absent"
 
     @property
     def ended(self) -> bool:
         """Whether the run is done, with its last row, or has diverged: a second call leaves it as it is."""
-        if self.status != "done":
-            return self.status == "diverged"
-        rows, _ = self.rows()
+        return self.status == "diverged" or (self.status == "done" and self.ends_with(self.rows()[0]))
+
+    def ends_with(self, rows: Sequence[Row]) -> bool:
+        """Whether these rows, of this run, go to its end."""
         return bool(rows) and rows[-1].get("gradients") == self.record.get("gradients")
 
     @cached_property

@@ -1,6 +1,8 @@
 """A training's state as one safetensors file, written so that a reader sees the old one or the new one."""
 
+import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +32,18 @@ def save(path: Path, training: Training, **extra: Any) -> None:
     }
     tensors: dict[str, Tensor] = {}
     tree = json.dumps(_packed(state, tensors))
-    write_atomically(path, to_bytes(tensors, metadata={"state": tree}))
+    write_atomically(path, to_bytes(tensors, metadata={"state": tree, "digest": _digest(tree, tensors)}))
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The state saved at `path`, `extra` among it; ValueError where the file is no checkpoint."""
+    """The state saved at `path`, `extra` among it; ValueError where the file is no checkpoint, or damaged."""
     try:
         with safe_open(path, framework="pt") as file:
-            tree = json.loads(file.metadata()["state"])
+            about = file.metadata()
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        state: dict[str, Any] = _unpacked(tree, tensors)
+        state: dict[str, Any] = _unpacked(json.loads(about["state"]), tensors)
+        if "digest" in about and about["digest"] != _digest(about["state"], tensors):  # older ones have none
+            raise ValueError("its content is not what was written")
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is not a checkpoint: {error}.") from None
     return state
@@ -62,6 +66,13 @@ def restore(training: Training, state: dict[str, Any]) -> None:
     training.step = state["step"]
     training.num_gradients = state["num_gradients"]
     training.first_loss = state["first_loss"]
+
+
+def _digest(tree: str, tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256(tree.encode())
+    for name in sorted(tensors):
+        digest.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def _generators() -> dict[str, Any]:

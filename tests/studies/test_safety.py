@@ -1,0 +1,172 @@
+"""What may happen to a whole study; what may happen to one run is in tests/runs/test_run.py."""
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from surefoot.cli import main
+from surefoot.runs.spec import RunSpec
+from surefoot.runs.store import RunFolder
+from surefoot.studies.engine import Trial
+from surefoot.studies.local import LocalEngine
+
+STUDY = """
+title = "Why?"
+outcome = "methods"
+[scales.digits]
+about = "Small."
+seeds = [0, 1]
+[scales.digits.run]
+budget = BUDGET
+data = { name = "digits", num_train = 100 }
+model = { name = "mlp", widths = [8] }
+observers = { margins = false, curvature = false }
+schedule = { every = 50, per_decade = 0 }
+[[scales.digits.grid]]
+optimizer = { name = "gd", lr = 0.1 }
+"""
+COMMAND = [sys.executable, "-m", "surefoot.cli", "study", "why.toml", "--workers", "1", "--no-page", "--json"]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def start() -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ)
+
+
+def wait_for_rows(num_lines: int) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        found = [path.read_bytes().count(b"\n") for path in Path("runs").rglob("metrics.jsonl")]
+        if sum(found) >= num_lines:
+            return
+        time.sleep(0.02)
+    pytest.fail("no rows")
+
+
+def rows_of_every_run() -> dict[str, bytes]:
+    return {path.parent.name: path.read_bytes() for path in Path("runs").rglob("metrics.jsonl")}
+
+
+def uninterrupted() -> dict[str, bytes]:
+    """What the study's runs measure when nothing happens; leaves no trace."""
+    subprocess.run(COMMAND, check=True, capture_output=True)
+    found = rows_of_every_run()
+    shutil.rmtree("runs")
+    return found
+
+
+@pytest.mark.slow
+def test_kill_9_of_the_study_and_ctrl_c_lose_and_repeat_nothing(here: Path) -> None:
+    Path("why.toml").write_text(STUDY.replace("BUDGET", "2000"))
+    whole = uninterrupted()
+    assert len(whole) == 2
+    killed = start()
+    wait_for_rows(5)
+    killed.kill()
+    killed.communicate()
+    stopped = start()  # at once: the worker of the killed one must be gone
+    wait_for_rows(45)
+    stopped.send_signal(signal.SIGINT)
+    _, told = stopped.communicate(timeout=120)
+    assert stopped.returncode == 130, told
+    assert b"the same command goes on from the last checkpoint" in told
+    statuses = {RunFolder(path.parent).status for path in Path("runs").rglob("run.json")}
+    assert "interrupted" in statuses
+    done = subprocess.run(COMMAND, check=True, capture_output=True)
+    found = json.loads(done.stdout)
+    assert found["num_runs"] == {"done": 2}
+    assert rows_of_every_run() == whole
+
+
+@pytest.mark.slow
+def test_two_studies_on_one_folder_do_everything_once(here: Path) -> None:
+    Path("why.toml").write_text(STUDY.replace("BUDGET", "2000"))
+    both = [start(), start()]
+    told = [process.communicate(timeout=300) for process in both]
+    codes = sorted(process.returncode for process in both)
+    assert codes in ([0, 2], [0, 0]), told  # refused, or late and with nothing to do
+    if codes == [0, 2]:
+        assert any(b"Being written by another process" in err for _, err in told)
+    for folder in map(RunFolder, Path("runs/why/digits/runs").iterdir()):
+        steps = [row["step"] for row in folder.rows()[0]]
+        assert steps == list(range(0, 2001, 50))
+        assert folder.status == "done"
+
+
+@pytest.mark.slow
+def test_a_full_disk_fails_runs_and_the_same_trials_go_on_when_there_is_room(tmp_path: Path) -> None:
+    tree = {"optimizer": {"name": "gd", "lr": 0.1}, "budget": 40, "data": {"name": "digits", "num_train": 100}}
+    spec = RunSpec.from_dict({**tree, "model": {"name": "mlp", "widths": [8]}})
+    trial = Trial(spec, tmp_path / spec.id)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, before[1]))
+    try:
+        ended = LocalEngine(1).run([trial], tell=lambda event: None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert ended[spec.id].status == "failed"
+    assert "File too large" in ended[spec.id].reason
+    assert LocalEngine(1).run([trial], tell=lambda event: None)[spec.id].status == "done"
+    assert RunFolder(trial.folder).ended
+
+
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """Without the right to write everywhere, which root has."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.slow
+def test_a_read_only_folder_is_refused_in_one_sentence_and_can_be_read(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to others
+        root = Path(name)
+        monkeypatch.chdir(root)
+        root.chmod(0o755)
+        Path("why.toml").write_text(STUDY.replace("BUDGET", "20").replace("lr = 0.1", "lr = [0.1, 0.2]"))
+        command = ["study", "why.toml", "--workers", "1", "--no-page", "--json"]
+        assert main(command) == 0
+        found = capsys.readouterr().out
+        study = Path("runs/why/digits")
+        before = {path: path.stat().st_mtime_ns for path in study.rglob("*")}
+        folders = [study, *(path for path in study.rglob("*") if path.is_dir())]
+        for path in before:
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        study.chmod(0o555)
+        with unprivileged():
+            assert main(command) == 2
+            told = capsys.readouterr()
+            assert told.out == ""
+            assert told.err.startswith("surefoot: Permission denied: ")
+            assert told.err.count("\n") == 1
+            assert main(["report", str(study), "--json", "--no-page"]) == 2  # it would write tables there
+            assert "Permission denied" in capsys.readouterr().err
+        assert {path: path.stat().st_mtime_ns for path in study.rglob("*")} == before
+        for path in folders:
+            path.chmod(0o755)
+        assert main(["report", str(study), "--out", "elsewhere", "--json", "--no-page"]) == 0
+        assert capsys.readouterr().out == found
