@@ -1,7 +1,7 @@
 import pytest
 
 from surefoot.runs.spec import RunSpec
-from surefoot.studies.comparison import Claim, Comparison, differences, method_of, verdict
+from surefoot.studies.comparison import Claim, Comparison, by_method, differences, method_of, verdict
 from surefoot.studies.correlation import Trajectory
 
 
@@ -32,8 +32,8 @@ def test_methods_have_names() -> None:
 
 
 def test_differences_are_paired_by_seed() -> None:
-    assert differences(RUNS, "sam rho=0.1", "sgd", "test/ece") == pytest.approx([-0.05] * 3)
-    assert differences(RUNS[:5], "sam rho=0.1", "sgd", "test/ece") == pytest.approx([-0.05] * 2)
+    assert differences(by_method(RUNS), "sam rho=0.1", "sgd", "test/ece") == pytest.approx([-0.05] * 3)
+    assert differences(by_method(RUNS[:5]), "sam rho=0.1", "sgd", "test/ece") == pytest.approx([-0.05] * 2)
 
 
 def test_verdicts_need_the_whole_interval() -> None:

@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
@@ -75,7 +76,7 @@ class RunSpec:
     @classmethod
     def from_dict(cls, tree: Mapping[str, Any]) -> "RunSpec":
         """Read the nested form of TOML; unknown keys and wrong types fail here."""
-        hints = get_type_hints(cls)
+        hints = _hints(cls)  # type: ignore[arg-type]
         values: dict[str, Any] = {}
         for key, value in tree.items():
             if key not in hints:
@@ -156,6 +157,11 @@ class RunSpec:
         return " ".join([self.optimizer.name, *options])
 
 
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
 def _table(where: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise ValueError(f"`{where}` must be a table, got {value!r}.")
@@ -178,7 +184,7 @@ def _observers(value: Any) -> dict[str, dict[str, Any]]:
 
 def _schedule(value: Any) -> Schedule:
     options = _table("schedule", value)
-    hints = get_type_hints(Schedule)
+    hints = _hints(Schedule)
     for key, item in options.items():
         if key not in hints:
             raise unknown("key in [schedule]", key, hints)

@@ -1,6 +1,6 @@
 """Training methods side by side after the last step: scores, paired differences from a baseline, and claims."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +9,7 @@ from surefoot.runs.store import Row
 from surefoot.studies.correlation import Trajectory, t_interval
 from surefoot.table import Cell, Estimate, Table
 
+Groups = Mapping[str, Sequence[Trajectory]]  # the runs of every method
 SCORES = {  # key of a row -> name, and whether it is shown in percent
     "test/accuracy": ("accuracy %", 100.0),
     "test/ece": ("ECE %", 100.0),
@@ -32,13 +33,13 @@ def method_of(spec: RunSpec, *, options: bool = True) -> str:
     return " + ".join(parts)
 
 
-def _named(runs: Sequence[Trajectory], name: str) -> list[str]:
+def _named(groups: Groups, name: str) -> list[str]:
     """The methods whose names, without options, are these."""
-    return list(dict.fromkeys(method_of(run.spec) for run in runs if method_of(run.spec, options=False) == name))
+    return [method for method, runs in groups.items() if method_of(runs[0].spec, options=False) == name]
 
 
-def _find(runs: Sequence[Trajectory], name: str) -> str | None:
-    return next(iter(_named(runs, name)), None)
+def _find(groups: Groups, name: str) -> str | None:
+    return next(iter(_named(groups, name)), None)
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,8 @@ class Comparison:
         tables: list[Table] = []
         judged: list[Table] = []
         for setting, found in settings.items() or {"": []}.items():
-            methods = list(dict.fromkeys(method_of(run.spec) for run in found))
-            made = [self._scores(found, methods), self._differences(found, methods), self._judged(found)]
+            groups = by_method(found)
+            made = [self._scores(found, groups), self._differences(found, groups), self._judged(groups)]
             *some, claims = made if len(settings) < 2 else [_within(setting, table) for table in made]
             tables += some
             judged.append(claims)
@@ -90,11 +91,10 @@ class Comparison:
     def _shown(self, runs: Sequence[Trajectory]) -> list[str]:
         return [key for key in self.scores if any(run.rows[-1].get(key) is not None for run in runs)]
 
-    def _scores(self, runs: Sequence[Trajectory], methods: Sequence[str]) -> Table:
+    def _scores(self, runs: Sequence[Trajectory], groups: Groups) -> Table:
         shown = self._shown(runs)
         rows: list[tuple[Cell, ...]] = []
-        for method in methods:
-            group = [run for run in runs if method_of(run.spec) == method]
+        for method, group in groups.items():
             values = [[run.rows[-1].get(key) for run in group] for key in shown]
             cells = [
                 Estimate.of(scale_of(key) * value for value in column if value is not None)
@@ -109,16 +109,16 @@ class Comparison:
             notes=("TCE: ECE after the temperature that is best by NLL on the validation split.",),
         )
 
-    def _differences(self, runs: Sequence[Trajectory], methods: Sequence[str]) -> Table:
+    def _differences(self, runs: Sequence[Trajectory], groups: Groups) -> Table:
         shown = self._shown(runs)
         rows: list[tuple[Cell, ...]] = []
-        base = _find(runs, self.baseline)
-        for method in methods:
+        base = _find(groups, self.baseline)
+        for method in groups:
             if base is None or method == base:
                 continue
             cells: list[Cell] = []
             for key in shown:
-                off = [scale_of(key) * value for value in differences(runs, method, base, key)]
+                off = [scale_of(key) * value for value in differences(groups, method, base, key)]
                 cells.append(with_interval(off))
             rows.append((method, *cells))
         return Table(
@@ -128,13 +128,13 @@ class Comparison:
             rows=tuple(rows),
         )
 
-    def _judged(self, runs: Sequence[Trajectory]) -> Table:
+    def _judged(self, groups: Groups) -> Table:
         rows: list[tuple[Cell, ...]] = []
         for claim in self.claims:
-            other = _find(runs, claim.than)
-            better = _named(runs, claim.better)
+            other = _find(groups, claim.than)
+            better = _named(groups, claim.better)
             for one in (*better,) or (None,):  # each setting of the method is judged for itself
-                off = [] if one is None or other is None else differences(runs, one, other, claim.quantity)
+                off = [] if one is None or other is None else differences(groups, one, other, claim.quantity)
                 scaled = [scale_of(claim.quantity) * value for value in off]
                 told = f"{name_of(claim.quantity)}: {with_interval(scaled)}" if scaled else "-"
                 text = claim.text if len(better) < 2 else f"{claim.text} ({one})"
@@ -155,21 +155,29 @@ def _within(setting: str, table: Table) -> Table:
     return replace(table, name=f"{table.name}-{short}", title=f"{setting}: {table.title}")
 
 
-def differences(runs: Sequence[Trajectory], one: str, other: str, key: str) -> list[float]:
+def by_method(runs: Iterable[Trajectory]) -> Groups:
+    """Runs by the names of their methods, in the order of their first runs."""
+    found: dict[str, list[Trajectory]] = {}
+    for run in runs:
+        found.setdefault(method_of(run.spec), []).append(run)
+    return found
+
+
+def differences(groups: Groups, one: str, other: str, key: str) -> list[float]:
     """Last value of one method minus that of another, for each seed that both have."""
-    first, second = last_values(runs, one, key), last_values(runs, other, key)
+    first, second = (last_values(groups.get(method, ()), key) for method in (one, other))
     return [first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())]
 
 
-def last_values(runs: Sequence[Trajectory], method: str, key: str) -> dict[int, float]:
-    """A method's value after the last step by seed, the mean where it has several runs with each.
+def last_values(runs: Sequence[Trajectory], key: str) -> dict[int, float]:
+    """The value of one method's runs after the last step by seed, the mean where it has several with each.
 
     A seed that lacks some of the runs that another has is left out: means over different runs are no pair.
     """
     found: dict[int, list[float]] = {}
     for run in runs:
         value = _last(run.rows, key)
-        if method_of(run.spec) == method and value is not None:
+        if value is not None:
             found.setdefault(run.spec.seed, []).append(value)
     most = max(map(len, found.values()), default=0)
     return {seed: sum(values) / most for seed, values in found.items() if len(values) == most}

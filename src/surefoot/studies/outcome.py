@@ -49,6 +49,14 @@ OUTCOMES: dict[str, Analysis] = {
 }
 
 
+_DAMAGED = {"status": "damaged", "reason": "its last rows are missing; the study's command does it again"}
+_CERTIFIED = [
+    f"{split}/{key}"
+    for split in ("train", "test")
+    for key in ("ggn_certified", "ggn_converged")  # the latter in runs of earlier versions
+]
+
+
 def study_record(root: Path) -> dict[str, Any]:
     """The content of study.json; ValueError where the folder is not a study's."""
     keys = {"study": str, "scale": str, "title": str, "about": str, "outcome": str, "runs": dict}
@@ -63,8 +71,8 @@ def study_runs(root: Path) -> list[RunFolder]:
 
 def study_trajectories(root: Path) -> list[Trajectory]:
     """What the runs of a study that are done measured."""
-    folders = [folder for folder in study_runs(root) if folder.status == "done" and folder.ended]
-    return [Trajectory(folder.spec, folder.rows()[0]) for folder in folders]
+    done = [(folder, folder.rows()[0]) for folder in study_runs(root) if folder.status == "done"]
+    return [Trajectory(folder.spec, rows) for folder, rows in done if folder.ends_with(rows)]
 
 
 def study_outcome(root: Path) -> dict[str, Any]:
@@ -77,26 +85,21 @@ def study_outcome(root: Path) -> dict[str, Any]:
     folders = study_runs(root)
     notes: list[str] = []
     trajectories = []
+    states = {run: {"status": "missing", "reason": ""} for run in record["runs"]}
     for folder in folders:
-        if folder.ended and folder.status == "done":
-            rows, told = folder.rows()
-            notes += told
-            trajectories.append(Trajectory(folder.spec, rows))
-            unsure = sum(
-                row.get(f"{split}/{key}") == 0
-                for row in rows
-                for split in ("train", "test")
-                for key in ("ggn_certified", "ggn_converged")  # the latter in runs of earlier versions
-            )
-            notes += [f"{folder.spec.label}: {unsure} sharpness values are not certified."] if unsure else []
+        states[folder.path.name] = {"status": folder.status, "reason": str(folder.record.get("reason", ""))}
+        if folder.status != "done":
+            continue
+        rows, told = folder.rows()
+        if not folder.ends_with(rows):
+            states[folder.path.name] = _DAMAGED
+            continue
+        notes += told
+        trajectories.append(Trajectory(folder.spec, rows))
+        unsure = sum(row.get(key) == 0 for row in rows for key in _CERTIFIED)
+        notes += [f"{folder.spec.label}: {unsure} sharpness values are not certified."] if unsure else []
     notes += _share_of_observing(folders)
-    statuses = {folder.path.name: folder for folder in folders}
-    named = [
-        {"run": label, **_state(statuses[run])}
-        if run in statuses
-        else {"run": label, "status": "missing", "reason": ""}
-        for run, label in record["runs"].items()
-    ]
+    named = [{"run": label, **states[run]} for run, label in record["runs"].items()]
     analysis = look_up("outcome", record["outcome"], OUTCOMES)
     papers_own = bool(trajectories) and all(t.spec.data.name.startswith("cifar") for t in trajectories)
     return {
@@ -119,12 +122,6 @@ def _share_of_observing(folders: list[RunFolder]) -> list[str]:
         return []
     spread = f"{min(shares):.0%} to {max(shares):.0%}, n = {len(shares)} runs"
     return [f"Observing took {median(shares):.0%} of a run's time (median; {spread})."]
-
-
-def _state(folder: RunFolder) -> dict[str, str]:
-    if folder.status == "done" and not folder.ended:
-        return {"status": "damaged", "reason": "its last rows are missing; the study's command does it again"}
-    return {"status": folder.status, "reason": str(folder.record.get("reason", ""))}
 
 
 def _origins(folders: list[RunFolder]) -> list[dict[str, Any]]:

@@ -4,7 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from surefoot.registry import look_up
-from surefoot.studies.comparison import SCORES, differences, interval_of, last_values, method_of, verdict
+from surefoot.studies.comparison import (
+    SCORES,
+    Groups,
+    by_method,
+    differences,
+    interval_of,
+    last_values,
+    method_of,
+    verdict,
+)
 from surefoot.studies.correlation import Trajectory
 
 _HIGHER_IS_BETTER = ("test/accuracy", "test/auroc_correct")
@@ -37,7 +46,8 @@ def compare(runs: Sequence[Trajectory], one: str, other: str, *, quantities: Seq
     first, second = (method_named(found, name) for name in (one, other))
     if first == second:
         raise ValueError(f"`a` and `b` must be two methods, got {first!r} twice.")
-    pairs = [pair for key in quantities or SCORES if (pair := _pair(found, first, second, key)) is not None]
+    groups = by_method(found)
+    pairs = [pair for key in quantities or SCORES if (pair := _pair(groups, first, second, key)) is not None]
     lacking = [key for key in quantities if key not in {pair.quantity for pair in pairs}]
     if lacking or not pairs:
         what = ", ".join(lacking) or "scores"
@@ -55,11 +65,11 @@ def method_named(runs: Sequence[Trajectory], name: str) -> str:
     return name
 
 
-def _pair(runs: Sequence[Trajectory], first: str, second: str, key: str) -> Paired | None:
-    off = differences(runs, first, second, key)
+def _pair(groups: Groups, first: str, second: str, key: str) -> Paired | None:
+    off = differences(groups, first, second, key)
     if not off:
         return None
-    ends = [last_values(runs, method, key) for method in (first, second)]
+    ends = [last_values(groups[method], key) for method in (first, second)]
     seeds = sorted(ends[0].keys() & ends[1].keys())
     one, other = (sum(values[seed] for seed in seeds) / len(seeds) for values in ends)
     return Paired(
@@ -69,13 +79,13 @@ def _pair(runs: Sequence[Trajectory], first: str, second: str, key: str) -> Pair
         difference=sum(off) / len(off),
         interval=interval_of(off),
         seeds=tuple(seeds),
-        runs_per_seed=(_runs_per_seed(runs, first, seeds[0]), _runs_per_seed(runs, second, seeds[0])),
+        runs_per_seed=(_runs_per_seed(groups[first], seeds[0]), _runs_per_seed(groups[second], seeds[0])),
         verdict=_told(off, first, second, key),
     )
 
 
-def _runs_per_seed(runs: Sequence[Trajectory], method: str, seed: int) -> int:
-    return sum(run.spec.seed == seed and method_of(run.spec) == method for run in runs)
+def _runs_per_seed(runs: Sequence[Trajectory], seed: int) -> int:
+    return sum(run.spec.seed == seed for run in runs)
 
 
 def _told(off: Sequence[float], first: str, second: str, key: str) -> str:
