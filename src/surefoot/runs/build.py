@@ -16,11 +16,13 @@ from surefoot.runs.collecting import collecting
 from surefoot.runs.ensembles import build_ensemble, check_ensemble, objective_of
 from surefoot.runs.objectives import build_objective, check_objective, fitted
 from surefoot.runs.optimizers import build_optimizer, check_optimizer
+from surefoot.runs.parallel import check_parallel, refuse_coupling
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.typecheck import check_options
 from surefoot.training.batches import Batches
 from surefoot.training.loop import Training
 from surefoot.training.observers import OBSERVERS
+from surefoot.training.processes import Processes
 from surefoot.training.rates import RATES
 
 
@@ -47,13 +49,14 @@ def check(spec: RunSpec) -> None:
         check_options(f"observers.{name}", options, look_up("observer", name, OBSERVERS))
     check_objective(spec)
     check_ensemble(spec)
+    check_parallel(spec)
 
 
-def build(spec: RunSpec, *, data: Dataset | None = None) -> Training:
+def build(spec: RunSpec, *, data: Dataset | None = None, processes: Processes | None = None) -> Training:
     """Data, model, objective, optimizer and observers of a spec, on its device, seeded by its seed.
 
     Sets the global generators to the seed: a model's initialisation and dropout draw from them. `data` spares loading
-    what was loaded before.
+    what was loaded before. `processes` are those that train together, of which this is one; alone if not given.
     """
     check(spec)
     device = resolve_device(spec.device)
@@ -66,6 +69,8 @@ def build(spec: RunSpec, *, data: Dataset | None = None) -> Training:
         )
 
     model = fitted(spec, build_ensemble(spec, make, data.train)).to(device)
+    if spec.processes > 1:
+        refuse_coupling(model)
     objective = build_objective(spec, model, data)
     loss = objective.loss if isinstance(objective, Lifted) else None
     optimizer = build_optimizer(spec, model, loss, data.train)
@@ -88,6 +93,7 @@ def build(spec: RunSpec, *, data: Dataset | None = None) -> Training:
         reduction=spec.reduction,
         clip_grad_norm=None if spec.clip_grad_norm == "none" else spec.clip_grad_norm,
         rate=RATES[spec.rate.name](**_tuples(spec.rate.options)),
+        processes=processes or Processes(),
         descent=objective_of(model, optimizer.per_sample) if isinstance(optimizer, SAM) and loss is not None else None,
         after_step=collecting(spec, model, optimizer, steps_per_pass=batches.steps_per_pass),
     )

@@ -3,7 +3,7 @@
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,22 +12,15 @@ import torch
 
 from surefoot.files import locked
 from surefoot.runs.build import build
+from surefoot.runs.ended import Ended
 from surefoot.runs.origin import code_digest, commit, hardware, made_alike, versions
+from surefoot.runs.processes import launched
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import RunFolder
 from surefoot.training import checkpoint
 from surefoot.training.loop import Training, train
+from surefoot.training.processes import Processes
 from surefoot.training.snapshot import Diverged
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a call of `run` ended: the run's status, why, and what a reader should know."""
-
-    status: str  # done, diverged, interrupted, failed
-    reason: str = ""
-    notes: tuple[str, ...] = ()
-    reused: bool = False  # nothing was computed: the run had ended before
 
 
 def run(
@@ -38,26 +31,67 @@ def run(
     rerun: bool = False,
     on_progress: Callable[[int, int], None] = lambda done, budget: None,
     should_stop: Callable[[], bool] = lambda: False,
+    processes: Processes | None = None,
 ) -> Ended:
     """Train as `spec` says and leave the outcome in `folder`; resumes from its checkpoint if there is one.
 
     A run that ended is left alone, unless `rerun`. One that ended under other code or versions is left alone too, and
     the notes say so; one cut off under them starts again, because half of each would be neither. A failure of the
     run itself is a status, not an exception; errors of the spec (ValueError) and of the disk (OSError) are raised.
+
+    Several processes are started where the spec asks for them, unless `processes` says that this is one of them, the
+    first; the others `follow`.
     """
+    if spec.processes > 1 and processes is None:
+        ended = launched(
+            spec,
+            folder.path,
+            checkpoint_seconds=checkpoint_seconds,
+            rerun=rerun,
+            on_progress=on_progress,
+            should_stop=should_stop,
+        )
+        folder.forget()
+        return ended
+    group = processes or Processes()
     with locked(folder.path):
+        folder.forget()
         before = folder.record if folder.status != "absent" else None
         if before is not None and not rerun and folder.ended:
             told = () if made_alike(before) else (f"{spec.label} was made by {_other(before)}.",)
+            group.told(False)
             return Ended(before["status"], before.get("reason", ""), told, reused=True)
         with _own_generators_and_threads(spec.num_threads):
-            keeper = _Keeper(spec, folder, build(spec), checkpoint_seconds, on_progress, should_stop)
+            group.told(True)
+            keeper = _Keeper(spec, folder, build(spec, processes=group), checkpoint_seconds, on_progress, should_stop)
             alike = before is not None and made_alike(before) and before.get("device") == keeper.device
             notes = keeper.resume_or_clear(resume=alike and not rerun)
             if before is not None and not alike and not rerun:
                 notes += (f"{spec.label} was begun by {_other(before)} and starts again.",)
+            group.told({"spent": keeper.spent, "from": keeper.resumed})
             status, reason = keeper.train()
             return Ended(status, reason, notes)
+
+
+def follow(spec: RunSpec, *, processes: Processes) -> None:
+    """Take part in a run of several processes whose first one calls `run`; writes nothing."""
+    if not processes.told(None):  # before anything is built: that takes all of them
+        return
+    with _own_generators_and_threads(spec.num_threads):
+        training = build(spec, processes=processes)
+        told = processes.told(None)
+        if told["spent"]:
+            return
+        if told["from"] is not None:
+            checkpoint.restore(training, checkpoint.read(told["from"]))
+        with suppress(Diverged):  # the first one says so
+            train(
+                training,
+                budget=spec.budget,
+                schedule=spec.schedule,
+                record=lambda row: None,
+                between=lambda: processes.agreed(True),
+            )
 
 
 def _other(record: dict[str, Any]) -> str:
@@ -79,6 +113,7 @@ class _Keeper:
 
     begun: float = field(default_factory=lambda: time.monotonic(), init=False)
     spent: bool = field(default=False, init=False)  # the checkpoint is the one written at the very end
+    resumed: Path | None = field(default=None, init=False)  # the checkpoint gone on from
 
     @property
     def device(self) -> str:
@@ -121,6 +156,7 @@ class _Keeper:
         self.begun -= extra["seconds"]
         self.training.seconds_observing = extra["observing"]
         self.spent = extra["spent"]
+        self.resumed = path
 
     def train(self) -> tuple[str, str]:
         self._write_record("running")
@@ -163,7 +199,7 @@ class _Keeper:
             self.on_progress(self.training.num_gradients, self.spec.budget)
         if now - self.saved > self.checkpoint_seconds:
             self._save()
-        return not self.should_stop()
+        return self.training.processes.agreed(not self.should_stop())
 
     def _save(self) -> None:
         length = self.folder.sync()  # rows first: a checkpoint never refers to rows that are not on disk

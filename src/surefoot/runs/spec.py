@@ -22,6 +22,7 @@ _LATER: dict[str, Any] = {
     "rate": {"name": "constant"},
     "augment": {"name": "none"},
     "ensemble": {"name": "single"},
+    "processes": 1,
 }
 
 
@@ -55,14 +56,15 @@ class RunSpec:
     seed: int = 0
     device: Device = "auto"
     num_threads: int = 1  # part of the spec because sums over threads round differently
+    processes: int = 1  # that share each batch; part of the spec for the same reason
     schedule: Schedule = field(default_factory=Schedule)
     observers: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {name: {} for name in DEFAULT_OBSERVERS})
 
     def __post_init__(self) -> None:
-        for name, low in (("budget", 1), ("seed", 0), ("num_threads", 1)):
+        for name, low in (("budget", 1), ("seed", 0), ("num_threads", 1), ("processes", 1)):
             if getattr(self, name) < low:
                 raise ValueError(f"`{name}` must be at least {low}, got {getattr(self, name)}.")
-        for name, high in (("seed", 2**32 - 1), ("num_threads", 256)):
+        for name, high in (("seed", 2**32 - 1), ("num_threads", 256), ("processes", 256)):
             if getattr(self, name) > high:
                 raise ValueError(f"`{name}` must be at most {high}, got {getattr(self, name)}.")
         if self.batch_size != "full" and self.batch_size < 1:

@@ -71,6 +71,10 @@ class RunFolder:
     def write_record(self, record: Mapping[str, Any]) -> None:
         """Replace run.json."""
         write_atomically(self.path / "run.json", (json.dumps(record, indent=1) + "\n").encode())
+        self.forget()
+
+    def forget(self) -> None:
+        """Read the record again when it is asked for: another process may have written it."""
         self.__dict__.pop("record", None)
         self.__dict__.pop("spec", None)
 

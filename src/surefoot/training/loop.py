@@ -14,6 +14,7 @@ from surefoot.losses import Objective, memory_of
 from surefoot.predictions import Predictions
 from surefoot.training.batches import Batches
 from surefoot.training.observers import Observer
+from surefoot.training.processes import Processes
 from surefoot.training.rates import Constant
 from surefoot.training.schedule import Schedule
 from surefoot.training.snapshot import Diverged, Snapshot
@@ -38,6 +39,7 @@ class Training:
         default_factory=Constant
     )  # of the share of the budget spent: what the learning rate is times
     after_step: Callable[[int], None] | None = None  # told the number of steps done, for what collects weights
+    processes: Processes = field(default_factory=Processes)
     step: int = 0
     num_gradients: int = 0
     first_loss: float | None = None
@@ -46,7 +48,7 @@ class Training:
     def observe(self, *, last: bool = False) -> dict[str, float]:
         """One row: step, gradients spent, and what every observer sees; some look only where it is the last."""
         begun = time.perf_counter()
-        snapshot = Snapshot(self.step, self.model, self.objective, self.splits, last=last)
+        snapshot = Snapshot(self.step, self.model, self.objective, self.splits, self.processes, last=last)
         row: dict[str, float] = {"step": self.step, "gradients": self.num_gradients}
         for observer in self.observers.values():
             row |= observer(snapshot)
@@ -56,26 +58,27 @@ class Training:
 
     def __post_init__(self) -> None:
         self._rates = [group["lr"] for group in self.optimizer.param_groups]
+        self._stepping = self.processes.wrapped(self.model)
 
     def advance(self, *, spent: float = 0.0) -> None:
         """One optimizer step, at a share `spent` of the budget; however often it calls the closure is counted."""
         factor = self.rate(spent)
         for group, lr in zip(self.optimizer.param_groups, self._rates, strict=True):
             group["lr"] = factor * lr
-        batch = self.batches(self.step)
+        whole = self.batches(self.step)
+        batch = self.processes.part_of(whole)
         objective = self.descent or self.objective
         returned: list[Tensor] = []
 
         def closure() -> Tensor:
             self.optimizer.zero_grad()
             with _first_output(self.model, into=returned):
-                values = objective(self.model, batch)
-            loss = values.mean()
-            (values.sum() if self.reduction == "sum" else loss).backward()  # type: ignore[no-untyped-call]
+                values = objective(self._stepping, batch)
+            loss = self.processes.backward(values, number=len(whole.labels), reduction=self.reduction)
             if self.clip_grad_norm is not None:
                 nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_grad_norm)
             self.num_gradients += 1
-            return loss.detach()
+            return loss
 
         loss = float(self.optimizer.step(closure))  # type: ignore[arg-type]
         self.first_loss = loss if self.first_loss is None else self.first_loss
@@ -95,7 +98,7 @@ class Training:
     def _validation(self) -> Predictions | None:
         if "validation" not in self.splits:
             return None
-        return Snapshot(self.step, self.model, self.objective, self.splits).predictions("validation")
+        return Snapshot(self.step, self.model, self.objective, self.splits, self.processes).predictions("validation")
 
 
 @contextmanager

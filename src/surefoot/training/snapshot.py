@@ -10,6 +10,7 @@ from surefoot.data import Split
 from surefoot.losses import Batch, Lifted, Objective
 from surefoot.mode import evaluating
 from surefoot.predictions import Predictions
+from surefoot.training.processes import Processes
 
 _AT_ONCE = 2000  # samples in one forward pass: all of CIFAR-10 in a wide network would not fit
 
@@ -20,12 +21,16 @@ class Diverged(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """Model, objective and data splits at one step; each split is passed forward once, shared by all observers."""
+    """Model, objective and data splits at one step; each split is passed forward once, shared by all observers.
+
+    Of several processes each passes its part of a split through the model, and all have the logits of the whole.
+    """
 
     step: int
     model: nn.Module
     objective: Objective
     splits: Mapping[str, Split]
+    processes: Processes = field(default_factory=Processes)
     last: bool = False  # nothing comes after it: the moment for what is too dear to look at along training
     _logits: dict[str, Tensor] = field(default_factory=dict, init=False, repr=False)
     _predictions: dict[str, Predictions] = field(default_factory=dict, init=False, repr=False)
@@ -43,11 +48,20 @@ class Snapshot:
         """Logits of a split, in eval mode, without a graph."""
         if split not in self._logits:
             with evaluating(self.model), torch.no_grad():
-                logits = torch.cat([self.model(part) for part in torch.split(self.splits[split].inputs, _AT_ONCE)])
+                logits = torch.cat([self.model(part) for part in torch.split(self.part(split).inputs, _AT_ONCE)])
+            logits = self.processes.gathered(logits, number=len(self.splits[split].labels))
             if not bool(logits.isfinite().all()):
                 raise Diverged(f"logits of the {split} set are not finite at step {self.step}")
             self._logits[split] = logits
         return self._logits[split]
+
+    def part(self, split: str) -> Split:
+        """The samples of a split that are this process's."""
+        whole = self.splits[split]
+        if self.processes.count == 1:
+            return whole
+        mine = self.processes.part(len(whole.labels))
+        return Split(whole.inputs[mine], whole.labels[mine])
 
     def loss(self, split: str) -> float:
         """Mean of the objective over a split."""
