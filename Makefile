@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test check lint types setup setup-dev bench bench-metrics bench-curvature bench-optim bench-corruptions bench-losses bench-ensembles bench-certificates test-peers clean
+.PHONY: help demo test check lint types setup setup-dev bench bench-metrics bench-curvature bench-optim bench-corruptions bench-losses bench-ensembles bench-certificates test-peers clean bench-studies test-ray
 
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -28,6 +28,9 @@ types: setup-dev
 bench: setup-dev  ## run the benchmarks, write results/benchmarks
 	$(BIN)/python benchmarks/observing.py
 
+bench-studies: setup-dev  ## the one of the local engine and of many runs
+	$(BIN)/python benchmarks/studies.py
+
 bench-metrics: .venv-peers/is-set-up  ## the one against other tools, in a venv of their own
 	.venv-peers/bin/python benchmarks/metrics.py
 
@@ -40,6 +43,7 @@ bench-optim: .venv-peers/is-set-up  ## the one of optimizers
 bench-corruptions: .venv-peers/is-set-up  ## the one of corruptions; SUREFOOT_DATA must name the folder with CIFAR-10
 	.venv-peers/bin/python -W ignore benchmarks/corruptions.py
 
+<<<<<<< HEAD
 bench-losses: setup-dev  ## the one of losses
 	$(BIN)/python benchmarks/losses.py
 
@@ -48,6 +52,11 @@ bench-ensembles: setup-dev  ## the one of ensembles
 
 bench-certificates: setup-dev  ## the one of certificates; SUREFOOT_DATA must name the folder with CIFAR-10
 	$(BIN)/python benchmarks/certificates.py
+=======
+test-ray: setup-dev  ## the tests of studies on a Ray cluster, which needs 250 MB more
+	$(PIP) --editable '.[ray]'
+	$(BIN)/python -m pytest tests/studies/test_ray.py
+>>>>>>> 1251861 (Do a study's runs on Ray or Slurm as well, behind one protocol)
 
 test-peers: .venv-peers/is-set-up  ## the tests against tools that only this venv can hold
 	.venv-peers/bin/python -m pytest tests/peers/test_curvature.py

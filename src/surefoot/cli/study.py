@@ -1,9 +1,9 @@
 """`surefoot study`: all runs of a study, then its tables and page."""
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -13,6 +13,7 @@ from surefoot.cli.terminal import Bars, bars, say
 
 if TYPE_CHECKING:
     from surefoot.studies.engine import Event
+    from surefoot.studies.study import Study as StudyOfRuns
 
 
 @dataclass
@@ -32,7 +33,15 @@ class Study:
     out: Path | None = None
     """Folder of the study; runs/NAME/SCALE if not given."""
     workers: int | None = None
-    """Runs at a time; as many as there are cores if not given."""
+    """Runs (or Slurm jobs) at a time; as many as the cores can take if not given. A Ray cluster knows by itself."""
+    engine: Literal["local", "ray", "slurm"] = "local"
+    """Where runs are done: on this machine, on a Ray cluster (extra `ray`), as Slurm jobs (extra `slurm`)."""
+    address: str | None = None
+    """Of the Ray cluster; if not given, Ray is started on this machine."""
+    engine_options: Annotated[
+        list[str], tyro.conf.arg(name="engine-option", metavar="KEY=VALUE"), tyro.conf.UseAppendAction
+    ] = field(default_factory=list)
+    """For slurm: an option of submitit, as in slurm_partition=gpu or timeout_min=60; may be given several times."""
     rerun: Literal["none", "stale", "all"] = "none"
     """Do ended runs again: those made by other code or versions (stale), or all."""
     no_page: bool = False
@@ -50,7 +59,7 @@ class Study:
         from surefoot.report.page import check_extra
         from surefoot.runs.origin import made_alike
         from surefoot.studies.conduct import conduct, missing
-        from surefoot.studies.local import LocalEngine, usable_cores
+        from surefoot.studies.engines import make_engine
         from surefoot.studies.outcome import study_outcome, study_runs
         from surefoot.studies.plan import duration, plan
         from surefoot.studies.study import read_study
@@ -61,23 +70,33 @@ class Study:
                     check_extra()
                 study = read_study(self.name, scale=self.scale)
                 root = self.out or Path("runs") / study.name / study.scale
-                engine = LocalEngine(usable_cores() if self.workers is None else self.workers)
+                num_workers = self._num_workers(study)
                 seconds = None if self.budget is None else duration(self.budget)
                 trials = missing(study, root, rerun=self.rerun)
-                planned = None
                 if self.dry_run or seconds is not None:
-                    planned = plan(study.specs, trials, num_workers=engine.num_workers, seconds=seconds)
+                    planned = plan(study.specs, trials, num_workers=num_workers, seconds=seconds)
                     trials = list(planned.trials)
                 if not self.dry_run:
+                    engine = make_engine(
+                        self.engine,
+                        num_workers=num_workers,
+                        address=self.address,
+                        options=self.engine_options,
+                        logs=root / "jobs",
+                    )
                     held.enter_context(locked(root))
-            if self.dry_run and planned is not None:
+            if self.dry_run:
                 show_plan(study, planned, json=self.json)
                 return 0
             say(f"{study.title} Scale {study.scale}: {len(study.specs)} runs, {len(trials)} to do.")
-            if planned is not None:
+            if seconds is not None:
                 say_plan(planned)
-            with bars(len(trials)) as shown:
-                ended = conduct(study, root, trials, engine=engine, tell=lambda event: _tell(shown, event))
+            try:
+                with bars(len(trials)) as shown:
+                    ended = conduct(study, root, trials, engine=engine, tell=lambda event: _tell(shown, event))
+            except OSError as error:
+                say(f"surefoot: the study stopped: {error}")
+                return 1
         stale = [folder for folder in study_runs(root) if not made_alike(folder.record)]
         if stale:
             say(f"{len(stale)} runs were made by other code or versions and are used as they are: see --rerun stale.")
@@ -85,6 +104,16 @@ class Study:
             outcome = study_outcome(root)
         show(outcome, root, root, page=not self.no_page, json=self.json)
         return 0 if all(event.status in ("done", "diverged") for event in ended.values()) else 1
+
+    def _num_workers(self, study: "StudyOfRuns") -> int:
+        from surefoot.studies.engines import usable_cores
+
+        if self.workers is None:
+            widest = max(spec.num_threads * spec.processes for spec in study.specs)
+            return max(usable_cores() // widest, 1)
+        if self.workers < 1:
+            raise ValueError(f"`workers` must be at least 1, got {self.workers}.")
+        return self.workers
 
 
 def _tell(shown: Bars, event: "Event") -> None:

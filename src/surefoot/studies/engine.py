@@ -1,11 +1,15 @@
 """What a study asks of an engine: do these trials, tell what happens, say how each ended."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from surefoot.runs.spec import RunSpec
+from surefoot.runs.store import RunFolder
+
+_PATIENCE = 60.0  # seconds for a process that was given up to leave the run's folder
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,12 @@ class Trial:
     @property
     def cpus(self) -> int:
         """Cores that it keeps busy."""
-        return self.spec.num_threads
+        return self.spec.num_threads * self.spec.processes
+
+    @property
+    def processes(self) -> int:
+        """Processes that do it together, on one machine."""
+        return self.spec.processes
 
     @property
     def gpus(self) -> int:
@@ -55,3 +64,38 @@ class Engine(Protocol):
         KeyboardInterrupt what runs is asked to save a checkpoint.
         """
         ...
+
+
+def perform(
+    trial: Trial,
+    *,
+    checkpoint_seconds: float = 20.0,
+    on_progress: Callable[[int, int], None] = lambda done, budget: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Event:
+    """Do one trial in this process and return how it ended; a failure is a status.
+
+    Waits a minute for a folder that another process holds: on a cluster, one that was given up may still be leaving.
+    """
+    from surefoot.runs.run import run
+
+    folder = RunFolder(trial.folder)
+    given_up = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            anew = trial.anew and folder.ended  # a second try resumes
+            ended = run(
+                trial.spec,
+                folder,
+                checkpoint_seconds=checkpoint_seconds,
+                rerun=anew,
+                on_progress=on_progress,
+                should_stop=should_stop,
+            )
+            return Event("ended", trial.spec, status=ended.status, reason=ended.reason, notes=ended.notes)
+        except BrokenPipeError:
+            raise  # who asked for progress is gone
+        except Exception as error:
+            if not isinstance(error, BlockingIOError) or time.monotonic() > given_up:
+                return Event("ended", trial.spec, status="failed", reason=f"{type(error).__name__}: {error}")
+        time.sleep(0.2)

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -10,11 +11,8 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import FrameType
-from typing import Any
 
-from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import RunFolder
-from surefoot.studies.engine import Event, Trial
+from surefoot.studies.engine import Event, Trial, perform
 
 
 @dataclass
@@ -54,8 +52,7 @@ class LocalEngine:
                         worker.trial = trial = waiting.popleft()
                         tries[trial.id] += 1
                         tell(Event("started", trial.spec))
-                        anew = trial.anew and RunFolder(trial.folder).ended  # a second try resumes
-                        _send(worker.connection, (trial.spec.to_dict(), trial.folder, anew))
+                        _send(worker.connection, trial)
                 for worker in self._ready():
                     doing, event = worker.trial, _received(worker)
                     if doing is None:
@@ -100,11 +97,6 @@ class LocalEngine:
         self._workers.clear()
 
 
-def usable_cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _start_worker(checkpoint_seconds: float) -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
@@ -134,6 +126,14 @@ def _death(process: BaseProcess) -> str:
     return f"killed by signal {-code}" if code is not None and code < 0 else f"exit code {code}"
 
 
+def _die_with_parent() -> None:
+    """Leave at once when the parent is gone, even in the middle of a step: the next one wants the run's lock."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGKILL)  # as safe at any moment as the parent's own death
+
+
 def _work(connection: Connection, checkpoint_seconds: float) -> None:
     """The life of a worker: take a spec, run it, tell; until the pipe closes or SIGTERM asks to leave."""
     idle, leaving = True, False
@@ -147,31 +147,22 @@ def _work(connection: Connection, checkpoint_seconds: float) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     signal.signal(signal.SIGTERM, leave)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    from surefoot.runs.run import run
+    threading.Thread(target=_die_with_parent, daemon=True).start()
 
     while not leaving:
         try:
-            tree, path, rerun = connection.recv()
+            trial = connection.recv()
         except EOFError:
             return
         idle = False
-        spec = RunSpec.from_dict(tree)
         try:
-            ended = run(
-                spec,
-                RunFolder(path),
+            event = perform(
+                trial,
                 checkpoint_seconds=checkpoint_seconds,
-                rerun=rerun,
-                on_progress=lambda done, _, spec=spec: connection.send(Event("progress", spec, done)),  # type: ignore[misc]
+                on_progress=lambda done, _, spec=trial.spec: connection.send(Event("progress", spec, done)),  # type: ignore[misc]
                 should_stop=lambda: leaving,
             )
-            outcome: dict[str, Any] = {"status": ended.status, "reason": ended.reason, "notes": ended.notes}
+            idle = True
+            connection.send(event)
         except BrokenPipeError:
             return  # the parent is gone
-        except Exception as error:
-            outcome = {"status": "failed", "reason": f"{type(error).__name__}: {error}"}
-        idle = True
-        try:
-            connection.send(Event("ended", spec, **outcome))
-        except BrokenPipeError:
-            return
