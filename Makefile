@@ -43,7 +43,6 @@ bench-optim: .venv-peers/is-set-up  ## the one of optimizers
 bench-corruptions: .venv-peers/is-set-up  ## the one of corruptions; SUREFOOT_DATA must name the folder with CIFAR-10
 	.venv-peers/bin/python -W ignore benchmarks/corruptions.py
 
-<<<<<<< HEAD
 bench-losses: setup-dev  ## the one of losses
 	$(BIN)/python benchmarks/losses.py
 
@@ -52,11 +51,10 @@ bench-ensembles: setup-dev  ## the one of ensembles
 
 bench-certificates: setup-dev  ## the one of certificates; SUREFOOT_DATA must name the folder with CIFAR-10
 	$(BIN)/python benchmarks/certificates.py
-=======
+
 test-ray: setup-dev  ## the tests of studies on a Ray cluster, which needs 250 MB more
 	$(PIP) --editable '.[ray]'
 	$(BIN)/python -m pytest tests/studies/test_ray.py
->>>>>>> 1251861 (Do a study's runs on Ray or Slurm as well, behind one protocol)
 
 test-peers: .venv-peers/is-set-up  ## the tests against tools that only this venv can hold
 	.venv-peers/bin/python -m pytest tests/peers/test_curvature.py
