@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from references.robust import grid_margin, linear_margin
-from surefoot.attack import Norm, worst_shift
+from surefoot.attack import Norm, quick_shift, worst_shift
 from surefoot.models import MLP
 from surefoot.predictions import Predictions
 
@@ -196,3 +196,33 @@ def test_bad_requests_are_refused(options: dict, message: str) -> None:  # type:
     request = {"inputs": inputs, "labels": labels, "radius": 1.0} | options
     with pytest.raises(ValueError, match=message):
         worst_shift(linear(4, 2), request.pop("inputs"), request.pop("labels"), **request)
+
+
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+@pytest.mark.parametrize("num_steps", [1, 4])
+def test_quick_shifts_stay_in_the_ball_and_lower_the_margin_about_as_far_as_the_search(
+    norm: Any, num_steps: int
+) -> None:
+    torch.manual_seed(0)
+    model = MLP(input_shape=(3, 2), num_classes=4, widths=(8,)).double()
+    inputs, labels = torch.randn(30, 3, 2).double(), torch.arange(30) % 4
+
+    def margins(points: Tensor) -> Tensor:
+        logits = model(points)
+        others = logits.scatter(1, labels[:, None], -torch.inf).amax(dim=1)
+        return logits.gather(1, labels[:, None]).squeeze(1) - others
+
+    point = inputs.clone().requires_grad_()
+    shift = quick_shift(margins, point, margins(point), radius=0.2, norm=norm, num_steps=num_steps)
+    sizes = shift.flatten(1).norm(dim=1) if norm == "l2" else shift.flatten(1).abs().amax(dim=1)
+    assert (sizes <= 0.2 * (1 + 1e-12)).all()
+    searched = worst_shift(model, inputs, labels, radius=0.2, norm=norm).margin
+    drop, most = margins(inputs) - margins(inputs + shift), margins(inputs) - searched
+    assert (drop.detach() <= most.detach() + 1e-9).all()
+    assert (drop.sum() / most.sum()).item() > 0.9
+
+
+def test_quick_shift_of_a_flat_margin_stays() -> None:
+    point = torch.randn(2, 3, requires_grad=True)
+    flat = point.sum(dim=1) * 0
+    assert not quick_shift(lambda points: points.sum(dim=1) * 0, point, flat, radius=1.0, num_steps=2).any()

@@ -7,13 +7,24 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from surefoot.losses import LOSSES, OBJECTIVES, Batch, Lifted, Objective, couples_samples, memory_of
+from surefoot.losses import (
+    LOSSES,
+    OBJECTIVES,
+    Batch,
+    Lifted,
+    Objective,
+    adversarial,
+    couples_samples,
+    margin_aware,
+    memory_of,
+)
 from surefoot.models import MLP
 from surefoot.optim import SAM
 from surefoot.predictions import Predictions
 from surefoot.runs.typecheck import options_of
 
 N, K = 12, 3
+FORGETFUL = ("adversarial", "input_gradient")  # have no history
 REMEMBERING = {name: make for name, make in LOSSES.items() if memory_of(make()) is not None}
 ALL = pytest.mark.parametrize("name", [*OBJECTIVES, *REMEMBERING])
 
@@ -48,7 +59,8 @@ def told(name: str, model: nn.Module, passes: int = 2) -> Objective:
     """An objective with a history."""
     made = objective(name, model)
     memory = memory_of(made)
-    assert memory is not None
+    if memory is None:
+        return made
     batch = samples()
     for number in range(passes):
         for half in (slice(0, N // 2), slice(N // 2, N)):
@@ -63,7 +75,8 @@ def told(name: str, model: nn.Module, passes: int = 2) -> Objective:
 
 def remembered(made: Objective) -> str:
     memory = memory_of(made)
-    assert memory is not None
+    if memory is None:
+        return ""
     return str({key: torch.as_tensor(value).tolist() for key, value in memory.state_dict().items()})
 
 
@@ -85,12 +98,16 @@ def test_one_finite_value_per_sample_in_the_models_dtype(name: str, dtype: torch
 
 
 @ALL
-def test_the_slope_is_that_of_the_value(name: str) -> None:
+def test_the_slope_is_that_of_the_value(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, batch = network(name), samples()
     made = told(name, model)
     weights = dict(model.named_parameters())
     if name == "macs":
         made.agree = 0.0  # type: ignore[attr-defined]  # its other part has no slope through the clean view, by design
+    if name in ("adversarial", "margin_aware"):  # no slope through the shift, by design
+        shift = 0.1 * torch.randn(batch.inputs.shape, generator=torch.Generator().manual_seed(2)).double()
+        for module in (adversarial, margin_aware):
+            monkeypatch.setattr(module, "quick_shift", lambda *given, **options: shift)
     keys = list(weights)[:2]
 
     def value(*tensors: Tensor) -> Tensor:
@@ -124,7 +141,7 @@ def test_asking_changes_nothing_and_asking_again_gives_the_same(name: str) -> No
     assert torch.equal(made(model, batch), first)
 
 
-@ALL
+@pytest.mark.parametrize("name", [name for name in (*OBJECTIVES, *REMEMBERING) if name not in FORGETFUL])
 def test_a_saved_state_goes_on_to_the_same_bits(name: str) -> None:
     model, other = network(name), network(name)
     made = told(name, model)

@@ -65,6 +65,7 @@ def test_data_without_validation_has_rows_as_before(tmp_path: Path) -> None:
             "adafocal needs a validation split: set `data.num",
         ),
         ({"loss": {"name": "ar_adals"}, "data": {"name": "digits", "num_validation": 0}}, "needs a validation split"),
+        ({"loss": {"name": "margin_aware"}, "data": {"name": "digits"}}, "margin_aware needs a validation split"),
         ({"loss": {"name": "mixup"}, "optimizer": {"name": "csam", "lr": 0.1}}, "CSAM weighs the loss of each"),
         ({"loss": {"name": "mmce"}, "optimizer": {"name": "bulk_sgd", "lr": 0.1}}, "mmce couples the samples"),
         ({"loss": {"name": "macs"}, "optimizer": {"name": "bulk_sgd", "lr": 0.1}}, "macs is no loss of logits"),
@@ -83,10 +84,25 @@ def test_what_does_not_combine_is_refused_before_anything_runs(changes: dict[str
         check(spec(**changes))
 
 
-@pytest.mark.parametrize("loss", ["mmce", "mdca", "cpc", "label_smoothing", "adafocal", "acls"])
-def test_csam_weighs_every_loss_of_logits(tmp_path: Path, loss: str) -> None:
+@pytest.mark.parametrize("loss", ["mmce", "mdca", "cpc", "label_smoothing", "adafocal", "acls", "margin_aware"])
+def test_csam_weighs_every_loss_of_logits_and_what_is_based_on_one(tmp_path: Path, loss: str) -> None:
     asked = spec(loss={"name": loss}, optimizer={"name": "csam", "lr": 0.1, "gamma": 1.0})
     assert run(asked, RunFolder(tmp_path)).status == "done"
+
+
+def test_a_weight_that_is_kept_needs_no_validation_split() -> None:
+    for kept in ({"adapt": 0.0}, {"smooth": 0.0}):
+        check(spec(loss={"name": "margin_aware", **kept}, data={"name": "digits"}))
+
+
+def test_every_third_step_survives_being_cut_off(tmp_path: Path) -> None:
+    asked = spec(loss={"name": "margin_aware", "every": 3})
+    whole, pieces = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "pieces")
+    run(asked, whole)
+    while run(asked, pieces, should_stop=lambda: True).status != "done":
+        pass
+    assert pieces.metrics.read_bytes() == whole.metrics.read_bytes()
+    assert build(asked).objective.every == 3  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("loss", ["adafocal", "cpc", "brier"])

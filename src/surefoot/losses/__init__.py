@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from surefoot.losses.acls import ACLS
 from surefoot.losses.adafocal import AdaFocal
+from surefoot.losses.adversarial import Adversarial
 from surefoot.losses.ar_adals import ARAdaLS
 from surefoot.losses.balcal import BalCAL
 from surefoot.losses.brier import Brier
@@ -15,8 +16,10 @@ from surefoot.losses.dual_focal import DualFocal
 from surefoot.losses.entropy_penalty import EntropyPenalty
 from surefoot.losses.flsd53 import FLSD53
 from surefoot.losses.focal import Focal
+from surefoot.losses.input_gradient import InputGradient
 from surefoot.losses.label_smoothing import LabelSmoothing
 from surefoot.losses.macs import MaCS
+from surefoot.losses.margin_aware import MarginAware
 from surefoot.losses.mbls import MbLS
 from surefoot.losses.mdca import MDCA
 from surefoot.losses.mit_l import MITL
@@ -47,10 +50,13 @@ LOSSES: dict[str, Callable[..., Loss]] = {
 }
 
 OBJECTIVES: dict[str, Callable[..., Objective]] = {
+    "adversarial": Adversarial,
     "ar_adals": ARAdaLS,
     "balcal": BalCAL,
     "crl": CRL,
+    "input_gradient": InputGradient,
     "macs": MaCS,
+    "margin_aware": MarginAware,
     "mit_l": MITL,
     "mixup": Mixup,
 }
@@ -69,6 +75,7 @@ __all__ = [
     "OBJECTIVES",
     "ARAdaLS",
     "AdaFocal",
+    "Adversarial",
     "BalCAL",
     "Batch",
     "Brier",
@@ -76,10 +83,12 @@ __all__ = [
     "DualFocal",
     "EntropyPenalty",
     "Focal",
+    "InputGradient",
     "LabelSmoothing",
     "Lifted",
     "Loss",
     "MaCS",
+    "MarginAware",
     "MbLS",
     "Mixup",
     "Objective",

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from surefoot.losses.draws import Draws
 from surefoot.losses.objective import Batch
-from surefoot.losses.outputs import wide
+from surefoot.losses.outputs import margin, wide
 from surefoot.losses.penalised import check_at_least_zero
 
 
@@ -51,9 +51,7 @@ class MaCS(Draws):
 
     def hinge(self, logits: Tensor, labels: Tensor) -> Tensor:
         """The squared lack of margin [N]."""
-        true = labels.long()[:, None]
-        rival = logits.scatter(1, true, -torch.inf).amax(dim=1)
-        return F.relu(self.margin - (logits.gather(1, true).squeeze(1) - rival)).square()
+        return F.relu(self.margin - margin(logits, labels)).square()
 
     def apart(self, clean: Tensor, shifted: Tensor) -> Tensor:
         """The divergence of both predictions [N]."""

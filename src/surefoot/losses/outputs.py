@@ -14,6 +14,12 @@ def true_log_probability(logits: Tensor, labels: Tensor) -> Tensor:
     return wide(logits).log_softmax(dim=1).gather(1, labels.long()[:, None]).squeeze(1)  # [N]
 
 
+def margin(logits: Tensor, labels: Tensor) -> Tensor:
+    """The true class's logit over the largest other."""
+    true = labels.long()[:, None]
+    return logits.gather(1, true).squeeze(1) - logits.scatter(1, true, -torch.inf).amax(dim=1)  # [N]
+
+
 def power(base: Tensor, exponent: float | Tensor) -> Tensor:
     """base^exponent for bases in [0, 1], with finite slopes: powers of 0 have none."""
     return base.clamp(min=1e-12).pow(exponent)

@@ -14,7 +14,7 @@ from surefoot.optim import SAM
 from surefoot.registry import look_up
 from surefoot.runs.collecting import collecting
 from surefoot.runs.ensembles import build_ensemble, check_ensemble, objective_of
-from surefoot.runs.objectives import build_objective, check_objective, fitted
+from surefoot.runs.objectives import build_objective, check_objective, descent_of, fitted
 from surefoot.runs.optimizers import build_optimizer, check_optimizer
 from surefoot.runs.parallel import check_parallel, refuse_coupling
 from surefoot.runs.spec import RunSpec
@@ -94,7 +94,9 @@ def build(spec: RunSpec, *, data: Dataset | None = None, processes: Processes | 
         clip_grad_norm=None if spec.clip_grad_norm == "none" else spec.clip_grad_norm,
         rate=RATES[spec.rate.name](**_tuples(spec.rate.options)),
         processes=processes or Processes(),
-        descent=objective_of(model, optimizer.per_sample) if isinstance(optimizer, SAM) and loss is not None else None,
+        descent=objective_of(model, optimizer.per_sample)
+        if isinstance(optimizer, SAM) and loss is not None
+        else descent_of(objective, optimizer),
         after_step=collecting(spec, model, optimizer, steps_per_pass=batches.steps_per_pass),
     )
 

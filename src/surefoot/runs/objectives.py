@@ -1,13 +1,14 @@
 """From a loss's name and options to what is minimised: what a run knows and a TOML file cannot say is put in here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch import nn
 
 from surefoot.data import DATASETS, Dataset
 from surefoot.losses import LOSSES, OBJECTIVES, Lifted, Objective, couples_samples
-from surefoot.optim import CSAM, OPTIMIZERS, BulkSGD
+from surefoot.optim import CSAM, OPTIMIZERS, SAM, BulkSGD
 from surefoot.registry import look_up
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.typecheck import check_options, options_of
@@ -24,12 +25,13 @@ def check_objective(spec: RunSpec) -> None:
     make = _maker(spec)
     name = spec.loss.name
     check_options("loss", spec.loss.options, make, supplied=_SUPPLIED)
-    asking = {f"loss {name}": make} | {f"observer {key}": OBSERVERS[key] for key in spec.observers}
-    for what, thing in asking.items():
-        if getattr(thing, "needs_validation", False) and not _has_validation(spec):
+    asking = {f"loss {name}": (make, spec.loss.options)}
+    asking |= {f"observer {key}": (OBSERVERS[key], options) for key, options in spec.observers.items()}
+    for what, (thing, options) in asking.items():
+        if _needs_validation(thing, options) and not _has_validation(spec):
             raise ValueError(f"The {what} needs a validation split: set `data.num_validation`.")
     optimizer = OPTIMIZERS[spec.optimizer.name]
-    if name in OBJECTIVES and issubclass(optimizer, CSAM):
+    if name in OBJECTIVES and issubclass(optimizer, CSAM) and not hasattr(make, "based_on"):
         raise ValueError(f"CSAM weighs the loss of each sample's logits, and {name} is no loss of logits: use another.")
     if name in LOSSES and not couples_samples(make):
         return
@@ -49,6 +51,12 @@ def refuse_curvature(spec: RunSpec, why: str) -> None:
             )
 
 
+def _needs_validation(make: Any, options: Mapping[str, Any]) -> bool:
+    """What it says of itself, always or with these options."""
+    needs = getattr(make, "needs_validation", False)
+    return bool(needs(options) if callable(needs) else needs)
+
+
 def _has_validation(spec: RunSpec) -> bool:
     held = options_of(DATASETS[spec.data.name]).get("num_validation")
     return held is None or bool(spec.data.options.get("num_validation", held.default))
@@ -63,12 +71,18 @@ def fitted(spec: RunSpec, model: nn.Module) -> nn.Module:
 def build_objective(spec: RunSpec, model: nn.Module, data: Dataset) -> Objective:
     """What a spec that `check_objective` has passed minimises, losses lifted to objectives."""
     make = _maker(spec)
-    if getattr(make, "needs_validation", False) and data.validation is None:
+    if _needs_validation(make, spec.loss.options) and data.validation is None:
         raise ValueError(f"The loss {spec.loss.name} needs a validation split, and {data.name} has none.")
     known: dict[str, Any] = {"model": model, "num_samples": len(data.train.labels), "seed": spec.seed}
     supplied = {key: known[key] for key in options_of(make).keys() & known.keys()}
     made = make(**{**supplied, **spec.loss.options})
     return Lifted(made) if spec.loss.name in LOSSES else made
+
+
+def descent_of(objective: Objective, optimizer: torch.optim.Optimizer) -> Objective | None:
+    """The objective on the loss that a SAM has for the pass it is in; None where that makes no difference."""
+    based_on = getattr(objective, "based_on", None)
+    return based_on(optimizer.per_sample) if isinstance(optimizer, SAM) and based_on is not None else None
 
 
 def _maker(spec: RunSpec) -> Callable[..., Any]:
