@@ -69,6 +69,7 @@ def test_data_without_validation_has_rows_as_before(tmp_path: Path) -> None:
         ({"loss": {"name": "mixup"}, "optimizer": {"name": "csam", "lr": 0.1}}, "CSAM weighs the loss of each"),
         ({"loss": {"name": "mmce"}, "optimizer": {"name": "bulk_sgd", "lr": 0.1}}, "mmce couples the samples"),
         ({"loss": {"name": "macs"}, "optimizer": {"name": "bulk_sgd", "lr": 0.1}}, "macs is no loss of logits"),
+        ({"loss": {"name": "margin_aware"}, "optimizer": {"name": "bulk_sgd", "lr": 0.1}}, "is no loss of logits"),
         (
             {"loss": {"name": "mdca"}, "observers": {}},
             "observer curvature needs the curvature of a loss, and mdca couples",
@@ -105,8 +106,10 @@ def test_every_third_step_survives_being_cut_off(tmp_path: Path) -> None:
     assert build(asked).objective.every == 3  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("loss", ["adafocal", "cpc", "brier"])
-def test_curvature_is_observed_of_losses_that_treat_samples_alone(tmp_path: Path, loss: str) -> None:
+@pytest.mark.parametrize("loss", ["adafocal", "cpc", "brier", "margin_aware", "input_gradient"])
+def test_curvature_is_observed_of_losses_that_treat_samples_alone_and_of_what_terms_are_added_to(
+    tmp_path: Path, loss: str
+) -> None:
     folder = RunFolder(tmp_path)
     assert run(spec(loss={"name": loss}, observers={}), folder).status == "done"
     assert folder.rows()[0][-1]["validation/ggn_certified"] is not None

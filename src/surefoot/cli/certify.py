@@ -115,7 +115,7 @@ class Certify:
 
     def _run(self, progress: Any) -> "tuple[list[Certificate], Tail, dict[str, Any]]":
         from surefoot.curvature import GGN, eigenpairs
-        from surefoot.losses import CrossEntropy, Lifted
+        from surefoot.losses import CrossEntropy, loss_within
         from surefoot.runs.finished import training_at
         from surefoot.theory import (
             calibration_certificates,
@@ -135,8 +135,8 @@ class Certify:
         training, spec = training_at(self.path)
         gamma = self._gamma(spec)
         training.model.eval()  # as it will be used: dropout off, batch norm by its running statistics
-        objective = training.objective
-        if not isinstance(objective, Lifted) or not isinstance(objective.loss, CrossEntropy):
+        loss = loss_within(training.objective)
+        if not isinstance(loss, CrossEntropy):
             raise ValueError("The certificates are about cross-entropy, and this run has another loss.")
         data = training.splits[split]
         predictions = exact_predictions(training.model, data.inputs, data.labels)
@@ -145,7 +145,7 @@ class Certify:
         progress("the Jacobians")
         samples = sample_curvature(training.model, data.inputs)
         progress("the sharpness")
-        matrix = GGN(training.model, objective.loss, data.inputs, data.labels)
+        matrix = GGN(training.model, loss, data.inputs, data.labels)
         (pair,) = eigenpairs(matrix.__matmul__, matrix.like, tolerance=0.01, max_matvecs=200)
         robust, attacked = None, None
         if self.radius is not None:

@@ -115,11 +115,11 @@ class Sharpness:
         self, training: "Training", matrix: type[Any], inputs: Any, labels: Any
     ) -> "list[tuple[str, Eigenpair]]":
         from surefoot.curvature import eigenpairs, random_source, sharpness_by_layer
-        from surefoot.losses import Lifted
+        from surefoot.losses import loss_within
 
-        if not isinstance(training.objective, Lifted):
+        loss = loss_within(training.objective)
+        if loss is None:
             raise ValueError("Curvature needs an objective that is a loss of logits and labels.")
-        loss = training.objective.loss
         which = f"{self.end} algebraic"
         if self.layers:
             found = sharpness_by_layer(

@@ -26,7 +26,16 @@ from surefoot.losses.mit_l import MITL
 from surefoot.losses.mixup import Mixup
 from surefoot.losses.mmce import MMCE
 from surefoot.losses.mse import MSE
-from surefoot.losses.objective import Batch, Lifted, Loss, Objective, Remembering, couples_samples, memory_of
+from surefoot.losses.objective import (
+    Batch,
+    Lifted,
+    Loss,
+    Objective,
+    Remembering,
+    couples_samples,
+    loss_within,
+    memory_of,
+)
 from surefoot.losses.soft_binned_ece import SoftBinnedECE
 from surefoot.losses.two_heads import TwoHeads
 
@@ -96,5 +105,6 @@ __all__ = [
     "SoftBinnedECE",
     "TwoHeads",
     "couples_samples",
+    "loss_within",
     "memory_of",
 ]

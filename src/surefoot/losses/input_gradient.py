@@ -1,13 +1,14 @@
 """A penalty on the slope in the inputs."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from surefoot.losses.cross_entropy import CrossEntropy
 from surefoot.losses.looks import movable
-from surefoot.losses.objective import Batch
+from surefoot.losses.objective import Batch, Loss
 from surefoot.losses.penalised import check_at_least_zero
 
 
@@ -20,6 +21,7 @@ class InputGradient:
     gradients.
     """
 
+    within: ClassVar[Loss] = CrossEntropy()
     strength: float = 1.0
 
     def __post_init__(self) -> None:
@@ -29,7 +31,7 @@ class InputGradient:
         wanted = torch.is_grad_enabled()
         with torch.enable_grad():
             point = movable(batch.inputs)
-            value = CrossEntropy()(model(point), batch.labels)
+            value = self.within(model(point), batch.labels)
             (slope,) = torch.autograd.grad(value.sum(), point, create_graph=wanted, materialize_grads=True)
         penalty = slope.to(value).flatten(1).square().sum(dim=1)
         return (value if wanted else value.detach()) + self.strength * penalty  # [N]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,8 @@ from surefoot.predictions import Predictions
 FEWEST_STEPS = (
     10  # between moves of the weight: a full-batch pass is one step, too little to see what the last move did
 )
-LEAST, MOST = 1e-6, 1e6  # of the weight: what lies beyond does nothing, or leaves nothing else
+DOWN = 0.2  # the pace of lowering the weight, over that of raising it
+RANGE = 100.0  # how far the weight goes from its start, as a factor: without an end it would run away early in training
 
 
 class MarginAware:
@@ -33,7 +34,8 @@ class MarginAware:
 
     `smooth` is where its weight starts. After each pass, the log of the weight moves by `adapt` times how much too sure
     the model is of the validation split, cut to [-1, 1]: a model that would ask for a temperature above 1 is made
-    smoother. `adapt` = 0 keeps the weight and needs no validation split.
+    smoother, and one that is too unsure less smooth, at a fifth of the pace, because at first every model is. The
+    weight stays within 1/100 and 100 times its start. `adapt` = 0 keeps it and needs no validation split.
 
     With `every` = k both terms are there at one step of k, times k, and the others are plain cross-entropy; a value
     asked for without slopes has all terms, times 1. `num_steps` of the search for delta beyond the first take a
@@ -44,6 +46,8 @@ class MarginAware:
     >>> bool((MarginAware()(model, batch) > CrossEntropy()(model(batch.inputs), batch.labels)).all())
     True
     """
+
+    within: ClassVar[Loss] = CrossEntropy()
 
     def __init__(
         self,
@@ -63,6 +67,7 @@ class MarginAware:
             if count < 1:
                 raise ValueError(f"`{name}` must be at least 1, got {count}.")
         self.every, self.num_steps = every, num_steps
+        self.start = smooth
         self.num_told = 0  # steps
         self.moved = 0  # the step at which the weight last moved
 
@@ -72,7 +77,7 @@ class MarginAware:
         return bool(options.get("adapt", 1.0) and options.get("smooth", 1.0))
 
     def __call__(self, model: nn.Module, batch: Batch, /) -> Tensor:
-        return self.over(CrossEntropy(), model, batch)
+        return self.over(self.within, model, batch)
 
     def based_on(self, loss: Loss) -> Callable[[nn.Module, Batch], Tensor]:
         """The same objective with another loss in the place of cross-entropy, and this one's memory."""
@@ -136,7 +141,8 @@ class MarginAware:
             return
         self.moved = self.num_told
         asked = min(max(too_sure(validation), -1.0), 1.0)
-        self.smooth = min(max(self.smooth * math.exp(self.adapt * asked), LEAST), MOST)
+        moved = self.smooth * math.exp(self.adapt * (asked if asked > 0 else DOWN * asked))
+        self.smooth = min(max(moved, self.start / RANGE), self.start * RANGE)
 
     def state_dict(self) -> dict[str, Any]:
         """The weight of smoothness, the steps done, and the one at which the weight moved."""

@@ -71,6 +71,11 @@ def innermost(objective: Loss | Objective) -> Loss | Objective:
     return objective.loss if isinstance(objective, Lifted) else objective
 
 
+def loss_within(objective: Loss | Objective) -> Loss | None:
+    """The loss of logits whose curvature is meant: the one lifted, or what an objective adds its terms to."""
+    return objective.loss if isinstance(objective, Lifted) else getattr(objective, "within", None)
+
+
 def couples_samples(objective: Loss | Objective) -> bool:
     """Whether a sample's value depends on the other samples of its batch; such a loss has no curvature per sample."""
     return bool(getattr(innermost(objective), "couples_samples", False))

@@ -35,20 +35,25 @@ def check_objective(spec: RunSpec) -> None:
         raise ValueError(f"CSAM weighs the loss of each sample's logits, and {name} is no loss of logits: use another.")
     if name in LOSSES and not couples_samples(make):
         return
-    why = "is no loss of logits" if name in OBJECTIVES else "couples the samples of a batch"
-    refuse_curvature(spec, f"{name} {why}, so it has none")
+    why = f"{name} {'is no loss of logits' if name in OBJECTIVES else 'couples the samples of a batch'}, so it has none"
+    refuse_bulk(spec, why) if hasattr(make, "within") else refuse_curvature(spec, why)
 
 
 def refuse_curvature(spec: RunSpec, why: str) -> None:
     """Raise ValueError if an optimizer or observer of the spec needs the curvature of one model's loss of logits."""
-    if issubclass(OPTIMIZERS[spec.optimizer.name], BulkSGD):
-        raise ValueError(f"{spec.optimizer.name} needs the curvature of a loss, and {why}.")
+    refuse_bulk(spec, why)
     for observer in spec.observers:
         if getattr(OBSERVERS[observer], "needs_curvature", False):
             raise ValueError(
                 f"The observer {observer} needs the curvature of a loss, and {why}: "
                 f"set `observers.{observer}` to false."
             )
+
+
+def refuse_bulk(spec: RunSpec, why: str) -> None:
+    """Raise ValueError if the optimizer of the spec goes by the curvature of what it minimises."""
+    if issubclass(OPTIMIZERS[spec.optimizer.name], BulkSGD):
+        raise ValueError(f"{spec.optimizer.name} needs the curvature of a loss, and {why}.")
 
 
 def _needs_validation(make: Any, options: Mapping[str, Any]) -> bool:

@@ -1,7 +1,7 @@
 """Curvature along mini-batch gradients of the training set."""
 
 from surefoot.curvature import batch_sharpness
-from surefoot.losses import Lifted
+from surefoot.losses import loss_within
 from surefoot.training.observers.observer import Stateless, keyed
 from surefoot.training.snapshot import Diverged, Snapshot
 
@@ -31,13 +31,14 @@ class BatchSharpness(Stateless):
         self.seed = seed
 
     def __call__(self, snapshot: Snapshot) -> dict[str, float]:
-        if not isinstance(snapshot.objective, Lifted):
+        loss = loss_within(snapshot.objective)
+        if loss is None:
             raise ValueError("The batch sharpness observer needs an objective that is a loss of logits and labels.")
         split = snapshot.splits["train"]
         try:
             found = batch_sharpness(
                 snapshot.model,
-                snapshot.objective.loss,
+                loss,
                 split.inputs,
                 split.labels,
                 batch_size=min(self.batch_size, len(split.labels)),

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from surefoot.losses import CrossEntropy, Lifted
+from surefoot.losses import CrossEntropy, loss_within
 from surefoot.mode import evaluating
 from surefoot.theory import calibration_certificates, curvature_certificates, exact_predictions, sample_curvature, tail
 from surefoot.training.observers.observer import keyed
@@ -45,14 +45,14 @@ class Certificates:
         self._trackers = Trackers(tolerance=tolerance, stop="residual", budget=budget, seed=seed)
 
     def __call__(self, snapshot: Snapshot) -> dict[str, float]:
-        objective = snapshot.objective
-        if not isinstance(objective, Lifted) or not isinstance(objective.loss, CrossEntropy):
+        loss = loss_within(snapshot.objective)
+        if not isinstance(loss, CrossEntropy):
             raise ValueError("The certificates are about cross-entropy: leave the observer out, or use that loss.")
         row: dict[str, float] = {}
         for name, split in snapshot.splits.items():
             snapshot.logits(name)  # Diverged where they are not finite
             predictions = exact_predictions(snapshot.model, split.inputs, split.labels)
-            found = self._trackers.measure(snapshot, name, objective.loss)
+            found = self._trackers.measure(snapshot, name, loss)
             with evaluating(snapshot.model):
                 samples = sample_curvature(snapshot.model, split.inputs)
             calibration = calibration_certificates(predictions)

@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from surefoot.curvature import GGN, CurvatureMatrix, Hessian
-from surefoot.losses import Lifted
+from surefoot.losses import loss_within
 from surefoot.training.observers.observer import keyed
 from surefoot.training.observers.trackers import Trackers
 from surefoot.training.snapshot import Snapshot
@@ -43,13 +43,14 @@ class Curvature:
         self._num_samples = num_samples
 
     def __call__(self, snapshot: Snapshot) -> dict[str, float]:
-        if not isinstance(snapshot.objective, Lifted):
+        loss = loss_within(snapshot.objective)
+        if loss is None:
             raise ValueError("The curvature observer needs an objective that is a loss of logits and labels.")
         row: dict[str, float] = {}
         for name in snapshot.splits:
             if self.splits is not None and name not in self.splits:
                 continue
-            found = self._trackers.measure(snapshot, name, snapshot.objective.loss, num_samples=self._num_samples)
+            found = self._trackers.measure(snapshot, name, loss, num_samples=self._num_samples)
             pair = found.pairs[0]
             values = (found.value, found.bound, pair.delta, pair.residual, found.gradients, found.certified)
             row |= keyed(name, self.quantities, values)

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from surefoot.losses import CrossEntropy, Lifted
+from surefoot.losses import CrossEntropy, loss_within
 from surefoot.mode import evaluating
 from surefoot.theory import Verdict, sam_certificates
 from surefoot.training.observers.observer import Stateless, keyed
@@ -60,8 +60,8 @@ class SamTheory(Stateless):
         }
 
     def __call__(self, snapshot: Snapshot) -> dict[str, float]:
-        objective = snapshot.objective
-        if not isinstance(objective, Lifted) or not isinstance(objective.loss, CrossEntropy):
+        loss = loss_within(snapshot.objective)
+        if not isinstance(loss, CrossEntropy):
             raise ValueError("The theory of SAM's climb is about cross-entropy: leave the observer out.")
         split = snapshot.splits["train"]
         few = slice(0, self._num_samples)
