@@ -51,6 +51,9 @@ def print_run(folder: RunFolder, *, json: bool) -> None:
     print_table(
         Table("run", f"{folder.spec.label}, step {last.get('step', '-')}", ("quantity", "train", "test"), cells)
     )
+    if (best := record.get("selected")) is not None:
+        told = ", ".join(f"{key} {best[f'test/{key}']:.3g}" for key in ("accuracy", "ece", "nll"))
+        print(f"lowest validation nll at step {best['step']}: test {told}; weights in {folder.selected.name}")
     print(f"{record['status']}{': ' + record['reason'] if record.get('reason') else ''}; run folder {folder.path}")
 
 

@@ -14,9 +14,10 @@ from surefoot.optim import SAM
 from surefoot.registry import look_up
 from surefoot.runs.collecting import collecting
 from surefoot.runs.ensembles import build_ensemble, check_ensemble, objective_of
-from surefoot.runs.objectives import build_objective, check_objective, descent_of, fitted
+from surefoot.runs.objectives import build_objective, check_objective, descent_of, fitted, has_validation
 from surefoot.runs.optimizers import build_optimizer, check_optimizer
 from surefoot.runs.parallel import check_parallel, refuse_coupling
+from surefoot.runs.selection import check_selection
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.typecheck import check_options
 from surefoot.training.batches import Batches
@@ -50,6 +51,7 @@ def check(spec: RunSpec) -> None:
     check_objective(spec)
     check_ensemble(spec)
     check_parallel(spec)
+    check_selection(spec, has_validation=has_validation(spec))
 
 
 def build(spec: RunSpec, *, data: Dataset | None = None, processes: Processes | None = None) -> Training:

@@ -28,7 +28,7 @@ def check_objective(spec: RunSpec) -> None:
     asking = {f"loss {name}": (make, spec.loss.options)}
     asking |= {f"observer {key}": (OBSERVERS[key], options) for key, options in spec.observers.items()}
     for what, (thing, options) in asking.items():
-        if _needs_validation(thing, options) and not _has_validation(spec):
+        if _needs_validation(thing, options) and not has_validation(spec):
             raise ValueError(f"The {what} needs a validation split: set `data.num_validation`.")
     optimizer = OPTIMIZERS[spec.optimizer.name]
     if name in OBJECTIVES and issubclass(optimizer, CSAM) and not hasattr(make, "based_on"):
@@ -62,7 +62,8 @@ def _needs_validation(make: Any, options: Mapping[str, Any]) -> bool:
     return bool(needs(options) if callable(needs) else needs)
 
 
-def _has_validation(spec: RunSpec) -> bool:
+def has_validation(spec: RunSpec) -> bool:
+    """Whether the data of a spec has a validation split."""
     held = options_of(DATASETS[spec.data.name]).get("num_validation")
     return held is None or bool(spec.data.options.get("num_validation", held.default))
 

@@ -1,5 +1,6 @@
 """Do a run, or go on with it."""
 
+import math
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from surefoot.runs.build import build
 from surefoot.runs.ended import Ended
 from surefoot.runs.origin import code_digest, commit, hardware, made_alike, versions
 from surefoot.runs.processes import launched
+from surefoot.runs.selection import JUDGE, selected
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import RunFolder
 from surefoot.training import checkpoint
@@ -114,6 +116,7 @@ class _Keeper:
     begun: float = field(default_factory=lambda: time.monotonic(), init=False)
     spent: bool = field(default=False, init=False)  # the checkpoint is the one written at the very end
     resumed: Path | None = field(default=None, init=False)  # the checkpoint gone on from
+    lowest: float = field(default=math.inf, init=False)  # validation NLL of the rows
 
     @property
     def device(self) -> str:
@@ -142,7 +145,7 @@ class _Keeper:
         for path in (self.folder.checkpoint, self.folder.previous):
             path.unlink(missing_ok=True)  # before the record: it must never go with another one's rows
         self._write_record("running")  # before the rows go: what is not running any more has all of them
-        for name in ("metrics.jsonl", "metrics.jsonl.gz", "times.jsonl", "error.txt"):
+        for name in ("metrics.jsonl", "metrics.jsonl.gz", "times.jsonl", "error.txt", "selected.safetensors"):
             (self.folder.path / name).unlink(missing_ok=True)
         return (*notes[:-1], f"{notes[-1]} The run starts again.") if notes else ()
 
@@ -156,6 +159,7 @@ class _Keeper:
         self.begun -= extra["seconds"]
         self.training.seconds_observing = extra["observing"]
         self.spent = extra["spent"]
+        self.lowest = self._lowest()  # of the rows left: later ones come again, with the same bits
         self.resumed = path
 
     def train(self) -> tuple[str, str]:
@@ -191,6 +195,13 @@ class _Keeper:
         seconds = round(time.monotonic() - self.begun, 4)
         observing = round(self.training.seconds_observing, 4)
         self.folder.append_line(self.times, {"step": row["step"], "seconds": seconds, "observing": observing})
+        if self.spec.select != "last" and row[JUDGE] < self.lowest:
+            self.lowest = row[JUDGE]
+            checkpoint.save(self.folder.selected, self.training)
+
+    def _lowest(self) -> float:
+        found = selected(self.folder.rows()[0])
+        return math.inf if found is None else found[JUDGE] or 0.0
 
     def _between(self) -> bool:
         now = time.monotonic()
@@ -234,6 +245,8 @@ class _Keeper:
             "hardware": hardware(),
             "spec": self.spec.to_dict(),
         }
+        if self.spec.select != "last" and status == "done":
+            record["selected"] = selected(self.folder.rows()[0])
         self.folder.write_record(record)
 
 

@@ -23,6 +23,7 @@ _LATER: dict[str, Any] = {
     "augment": {"name": "none"},
     "ensemble": {"name": "single"},
     "processes": 1,
+    "select": "last",
 }
 
 
@@ -53,6 +54,7 @@ class RunSpec:
     rate: Part = Part("constant")  # how the learning rate goes over the budget
     augment: Part = Part("none")
     ensemble: Part = Part("single")
+    select: Literal["last", "validation nll"] = "last"  # which observed moment's weights are kept beside the last
     seed: int = 0
     device: Device = "auto"
     num_threads: int = 1  # part of the spec because sums over threads round differently

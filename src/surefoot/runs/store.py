@@ -1,4 +1,4 @@
-"""A run's folder: run.json, metrics.jsonl, times.jsonl, checkpoint.safetensors. Reads and writes without torch."""
+"""A run's folder: run.json, metrics.jsonl, times.jsonl and checkpoints. Reads and writes without torch."""
 
 import gzip
 import json
@@ -36,6 +36,11 @@ class RunFolder:
     def previous(self) -> Path:
         """The checkpoint before that one, kept while the run goes on."""
         return self.path / "checkpoint.previous.safetensors"
+
+    @property
+    def selected(self) -> Path:
+        """Where the state at the lowest validation NLL is saved, if the spec asks for it."""
+        return self.path / "selected.safetensors"
 
     @property
     def metrics(self) -> Path:
