@@ -5,6 +5,7 @@
    parameters: the closure only hands out gradients made before.
 3. Memory beyond the base's, in copies of the parameters.
 4. A step of Muon over one of torch.optim.Muon, on the matrices of the 5k CIFAR MLP.
+5. A step of SGD on the margin-aware objective over one on cross-entropy, at every step and at one of four.
 
 Usage: python benchmarks/optim.py [--repeats 15] [--out results/benchmarks/optim.md]
 """
@@ -13,6 +14,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,8 @@ from storage import Storage
 from torch import Tensor, nn
 
 from surefoot.files import write_atomically
-from surefoot.models import CNN
+from surefoot.losses import Batch, CrossEntropy, Lifted, MarginAware
+from surefoot.models import CNN, MLP
 from surefoot.optim import ASAM, CSAM, SAM, SSAM, VASSO, Muon
 from surefoot.runs.origin import commit, hardware, versions
 from surefoot.table import Cell, Table
@@ -144,6 +147,29 @@ def muon(repeats: int) -> tuple[Cell, ...]:
     return "a step of Muon / of torch.optim.Muon, 200 x 3072 and 200 x 200", spread(found), len(found), "-"
 
 
+def margin_aware(repeats: int) -> list[tuple[Cell, ...]]:
+    batch = Batch(torch.randn(128, 3, 32, 32), torch.arange(128) % 10, torch.arange(128))
+    rows: list[tuple[Cell, ...]] = []
+    for name, kind in (("small CNN", CNN), ("MLP 200-200", MLP)):
+        for every, bar in ((1, "3.0"), (4, "1.6")):
+            model = kind(input_shape=(3, 32, 32), num_classes=10)
+            plain = SGD(model.parameters(), **OPTIONS)
+            ours = MarginAware(every=every)
+
+            def four_steps(objective: Any, model: nn.Module = model, plain: Any = plain) -> None:
+                for _ in range(4):  # one of them with both terms, where it is every fourth
+                    plain.zero_grad()
+                    objective(model, batch).mean().backward()
+                    plain.step()
+                    if isinstance(objective, MarginAware):
+                        objective.stepped(batch, batch.inputs)
+
+            found = ratios(partial(four_steps, ours), partial(four_steps, Lifted(CrossEntropy())), repeats)
+            how = "" if every == 1 else f", every {every}th step"
+            rows.append((f"a step on margin_aware{how} / on cross-entropy, {name}", spread(found), len(found), bar))
+    return rows
+
+
 def spread(values: list[float]) -> str:
     return f"{statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
 
@@ -156,6 +182,7 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     rows = [*steps(arguments.repeats), overhead(arguments.repeats), *memory(), muon(arguments.repeats)]
+    rows += margin_aware(arguments.repeats)
     made = (
         f"`make bench-optim`, commit {commit()}, {', '.join(f'{k} {v}' for k, v in versions().items())}, "
         f"pytorch_optimizer {version('pytorch_optimizer')}, {hardware()['processor']}, one thread."

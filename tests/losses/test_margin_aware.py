@@ -150,7 +150,7 @@ def test_every_third_step_has_both_terms_three_times() -> None:
     with torch.no_grad():
         torch.testing.assert_close(made(model, data), whole.detach())
     again = MarginAware(tail=0.5, smooth=0.3, every=3)
-    again.load_state_dict({"num_told": 4, "moved": 0, "smooth": 0.3})
+    again.load_state_dict({"num_told": 4, "moved": 0, "smooth": 0.3, "lowest": 2.0})
     assert torch.equal(again(model, data), plain)
 
 
@@ -187,33 +187,42 @@ def test_what_validation_asks_for_is_one_step_towards_its_temperature(times: flo
     assert too_sure(Predictions(torch.zeros(3, 4), torch.zeros(3).long())) == 0  # nothing said: nothing to ask for
 
 
-def test_the_weight_follows_the_validation_split() -> None:
+def told(made: MarginAware, times: float) -> float:
+    """The weight after as many steps as it takes, and a validation split that is too sure by that factor."""
     data = batch()
-    for times, sign in ((5.0, 1), (1.0, 0), (0.2, -0.2)):
-        made = MarginAware(smooth=0.5, adapt=0.5)
-        for _ in range(FEWEST_STEPS):
-            made.stepped(data, data.inputs)
-            made.passed(held_out(times))  # a pass of one step, as under full batches: only the last one moves it
-            told = math.log(made.smooth / 0.5)
-            assert told == 0 or made.num_told == FEWEST_STEPS
-        assert told == pytest.approx(0.5 * sign, abs=0.02)  # cut to one
+    for _ in range(FEWEST_STEPS):
+        made.stepped(data, data.inputs)
+    made.passed(held_out(times))
+    return made.smooth
+
+
+def test_the_weight_follows_the_validation_split_and_waits_while_it_learns() -> None:
+    made = MarginAware(smooth=0.5, adapt=0.5)
+    assert told(made, 0.2) == 0.5  # unsure, and never better before: it learns
+    assert told(made, 0.2) == pytest.approx(
+        0.5 * math.exp(-0.5)
+    )  # as unsure as before; what is asked for is cut to one
+    assert told(made, 5.0) == pytest.approx(0.5)
+    assert told(made, 1.0) == pytest.approx(0.5, rel=0.02)
+    assert told(made, 0.9) == pytest.approx(0.5 * math.exp(0.5 * too_sure(held_out(0.9))), rel=0.02)
     fixed = MarginAware(smooth=0.5, adapt=0.0)
-    for _ in range(3 * FEWEST_STEPS):
-        fixed.stepped(data, data.inputs)
-        fixed.passed(None)
-    assert fixed.smooth == 0.5
+    assert told(fixed, 5.0) == 0.5
+    fixed.passed(None)
     with pytest.raises(ValueError, match=r"needs a validation split.*`adapt` to 0"):
         MarginAware().passed(None)
 
 
+def test_passes_of_few_steps_do_not_move_the_weight_each_time() -> None:
+    data, made = batch(), MarginAware(smooth=0.5)
+    for number in range(1, 2 * FEWEST_STEPS + 1):
+        made.stepped(data, data.inputs)
+        made.passed(held_out(5.0, n=20))
+        assert made.smooth == pytest.approx(0.5 * math.exp(number // FEWEST_STEPS))
+
+
 def test_the_weight_goes_no_further_than_a_hundredfold() -> None:
-    data, made, weights = batch(), MarginAware(adapt=50.0), []
-    for times in (9.0, 9.0, 0.1, 0.1):
-        for _ in range(FEWEST_STEPS):
-            made.stepped(data, data.inputs)
-        made.passed(held_out(times))
-        weights.append(made.smooth)
-    assert weights == [50.0, 50.0, 0.005, 0.005]
+    made = MarginAware(smooth=0.5, adapt=50.0)
+    assert [told(made, times) for times in (9.0, 9.0, 0.1, 0.1)] == [50.0, 50.0, 50.0, 0.005]
 
 
 def test_under_sam_the_shift_is_found_anew_uphill() -> None:

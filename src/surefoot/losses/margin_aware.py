@@ -19,7 +19,7 @@ from surefoot.predictions import Predictions
 FEWEST_STEPS = (
     10  # between moves of the weight: a full-batch pass is one step, too little to see what the last move did
 )
-DOWN = 0.2  # the pace of lowering the weight, over that of raising it
+LEARNING = 0.01  # what the validation NLL falls by while a model that is unsure is left to learn
 RANGE = 100.0  # how far the weight goes from its start, as a factor: without an end it would run away early in training
 
 
@@ -34,8 +34,9 @@ class MarginAware:
 
     `smooth` is where its weight starts. After each pass, the log of the weight moves by `adapt` times how much too sure
     the model is of the validation split, cut to [-1, 1]: a model that would ask for a temperature above 1 is made
-    smoother, and one that is too unsure less smooth, at a fifth of the pace, because at first every model is. The
-    weight stays within 1/100 and 100 times its start. `adapt` = 0 keeps it and needs no validation split.
+    smoother. One that is too unsure is made less smooth, unless its validation NLL still falls by a hundredth or more:
+    every model is unsure at first. The weight stays within 1/100 and 100 times its start. `adapt` = 0 keeps it and
+    needs no validation split.
 
     With `every` = k both terms are there at one step of k, times k, and the others are plain cross-entropy; a value
     asked for without slopes has all terms, times 1. `num_steps` of the search for delta beyond the first take a
@@ -53,7 +54,7 @@ class MarginAware:
         self,
         *,
         tail: float = 1.0,
-        smooth: float = 0.5,
+        smooth: float = 2.0,
         radius: float = 0.05,
         adapt: float = 1.0,
         every: int = 1,
@@ -68,8 +69,9 @@ class MarginAware:
                 raise ValueError(f"`{name}` must be at least 1, got {count}.")
         self.every, self.num_steps = every, num_steps
         self.start = smooth
+        self.lowest = math.inf  # validation NLL
         self.num_told = 0  # steps
-        self.moved = 0  # the step at which the weight last moved
+        self.moved = 0  # the step at which the weight was last judged
 
     @staticmethod
     def needs_validation(options: Mapping[str, Any]) -> bool:
@@ -141,16 +143,20 @@ class MarginAware:
             return
         self.moved = self.num_told
         asked = min(max(too_sure(validation), -1.0), 1.0)
-        moved = self.smooth * math.exp(self.adapt * (asked if asked > 0 else DOWN * asked))
-        self.smooth = min(max(moved, self.start / RANGE), self.start * RANGE)
+        found = float(F.cross_entropy(validation.exact, validation.labels.long()))
+        learning, self.lowest = found < (1 - LEARNING) * self.lowest, min(found, self.lowest)
+        if asked > 0 or not learning:
+            moved = self.smooth * math.exp(self.adapt * asked)
+            self.smooth = min(max(moved, self.start / RANGE), self.start * RANGE)
 
     def state_dict(self) -> dict[str, Any]:
-        """The weight of smoothness, the steps done, and the one at which the weight moved."""
-        return {"smooth": self.smooth, "num_told": self.num_told, "moved": self.moved}
+        """The weight of smoothness, the lowest validation NLL, the steps done, and when the weight was last judged."""
+        return {"smooth": self.smooth, "lowest": self.lowest, "num_told": self.num_told, "moved": self.moved}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a saved state."""
-        self.smooth, self.num_told, self.moved = state["smooth"], state["num_told"], state["moved"]
+        self.smooth, self.lowest = state["smooth"], state["lowest"]
+        self.num_told, self.moved = state["num_told"], state["moved"]
 
 
 def too_sure(predictions: Predictions) -> float:
