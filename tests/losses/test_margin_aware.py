@@ -70,6 +70,18 @@ def test_by_hand() -> None:
     assert value.item() == pytest.approx(math.log1p(math.exp(-7)) + math.log1p(math.exp(-4.5)) + 25.0)
 
 
+def test_a_weight_above_one_lowers_the_rest_instead() -> None:
+    model, data = network(), batch()
+    plain = CrossEntropy()(model(data.inputs), data.labels)
+    one, four = (MarginAware(tail=0.5, smooth=smooth)(model, data) for smooth in (1.0, 4.0))
+    tail = MarginAware(tail=0.5, smooth=0.0)(model, data) - plain
+    torch.testing.assert_close(four - (plain + tail) / 4, one - plain - tail)
+    seldom = MarginAware(tail=0.5, smooth=4.0, every=2)
+    torch.testing.assert_close(seldom(model, data), 2 * four - plain / 4)
+    seldom.stepped(data, plain)
+    torch.testing.assert_close(seldom(model, data), plain / 4)
+
+
 def test_slopes_against_finite_differences_with_the_shift_held() -> None:
     model, data = network(), batch()
     made = MarginAware(tail=0.5, smooth=0.3)
@@ -340,7 +352,9 @@ def test_more_steps_find_lower_margins_on_average() -> None:
     with torch.no_grad():
         for p in model.parameters():
             p.mul_(4)
-    one, five = (MarginAware(smooth=0.0, radius=0.5, num_steps=steps)(model, data).mean().item() for steps in (1, 5))
+    one, five = (
+        MarginAware(tail=1.0, smooth=0.0, radius=0.5, num_steps=steps)(model, data).mean().item() for steps in (1, 5)
+    )
     assert five > one + 0.01
 
 

@@ -41,10 +41,8 @@ def shifted(curve: list[tuple[float, float]], seed: int) -> list[tuple[float, fl
 RUNS = [
     *(made(PLAIN, shifted(WORSE, seed), seed=seed) for seed in range(3)),
     *(made(OURS, shifted(KEPT, seed), seed=seed) for seed in range(3)),
-    *(
-        made({"name": "mbls", "margin": m}, [(0.1, 2.0), (0.1, n), (0.1, 2.0)], budget=100)
-        for m, n in ((3.0, 1.5), (6.0, 1.2))
-    ),  # fmt: skip
+    made({"name": "mbls", "margin": 3.0}, [(0.1, 2.0), (0.1, 1.5), (0.1, 2.0)], budget=100),
+    made({"name": "mbls", "margin": 6.0}, [(0.1, 2.0), (0.1, 1.2), (0.1, 2.0)], budget=100),
     made(PLAIN, [(0.1, 2.0)], budget=100, weight_decay=0.01),
     made({**OURS, "tail": 0.0}, [(0.1, 2.0), (0.07, 1.0)], budget=100),
 ]

@@ -24,7 +24,7 @@ RANGE = 100.0  # how far the weight goes from its start, as a factor: without an
 
 
 class MarginAware:
-    r"""Cross-entropy + tail ln(1 + (K - 1) exp(-m')) + smooth ||z(x + delta) - z(x)||^2 / eps^2.
+    r"""Cross-entropy + tail ln(1 + (K - 1) exp(-m')) + smooth ||z(x + delta) - z(x)||^2 / eps^2, over max(1, smooth).
 
     delta is the shift of length eps that lowers the true margin m most, to first order, and m' = min(m(x), m(x +
     delta)): an upper bound of the robust margin. eps is `radius` per coordinate, radius sqrt(D) for inputs of D
@@ -36,15 +36,16 @@ class MarginAware:
     the model is of the validation split, cut to [-1, 1]: a model that would ask for a temperature above 1 is made
     smoother. One that is too unsure is made less smooth, unless its validation NLL still falls by a hundredth or more:
     every model is unsure at first. The weight stays within 1/100 and 100 times its start. `adapt` = 0 keeps it and
-    needs no validation split.
+    needs no validation split. Above 1 it lowers all else instead: the learning rate bounds how steep a term may be.
 
-    With `every` = k both terms are there at one step of k, times k, and the others are plain cross-entropy; a value
-    asked for without slopes has all terms, times 1. `num_steps` of the search for delta beyond the first take a
+    With `every` = k both terms are there at one step of k, times k, and the other steps go by cross-entropy alone; a
+    value asked for without slopes has all terms, times 1. `num_steps` of the search for delta beyond the first take a
     further look each. Remembers the weight and the steps. One gradient in the inputs and one forward and backward pass
     beside cross-entropy's; the shifted look draws the same random numbers and leaves running statistics alone.
 
     >>> model, batch = nn.Linear(2, 3), Batch(torch.eye(2), torch.tensor([0, 1]), torch.arange(2))
-    >>> bool((MarginAware()(model, batch) > CrossEntropy()(model(batch.inputs), batch.labels)).all())
+    >>> plain = MarginAware.within(model(batch.inputs), batch.labels)
+    >>> bool((MarginAware(smooth=1.0)(model, batch) > plain).all())
     True
     """
 
@@ -53,7 +54,7 @@ class MarginAware:
     def __init__(
         self,
         *,
-        tail: float = 1.0,
+        tail: float = 0.2,
         smooth: float = 2.0,
         radius: float = 0.05,
         adapt: float = 1.0,
@@ -89,7 +90,7 @@ class MarginAware:
         """`loss` and both terms, one value per sample [N]."""
         times = self._times()
         if times == 0:
-            return loss(model(batch.inputs), batch.labels)
+            return loss(model(batch.inputs), batch.labels) / max(1.0, self.smooth)
         looks = Looks(model)
         with torch.enable_grad():
             point = movable(batch.inputs)
@@ -102,7 +103,7 @@ class MarginAware:
             value = value + times * self.tail * tail_bound(logits, shifted, batch.labels)
         if self.smooth:
             value = value + times * self.smooth * (shifted - logits).square().sum(dim=1) / self.length(shift) ** 2
-        return value  # [N]
+        return value / max(1.0, self.smooth)  # [N]
 
     def shift(self, looks: Looks, point: Tensor, logits: Tensor, labels: Tensor) -> Tensor:
         """Where to look again: the worst shift that was found, [N, ...], without a graph."""
