@@ -96,7 +96,6 @@ class MarginAware:
             point = movable(batch.inputs)
             logits = looks.first(point)
             shift = self.shift(looks, point, logits, batch.labels)
-        logits = logits if torch.is_grad_enabled() else logits.detach()
         shifted = looks.again(batch.inputs + shift)
         value = loss(logits, batch.labels)
         if self.tail:
