@@ -33,10 +33,11 @@ class MarginAware:
     delta. Range [0, inf). Ours, from the two ingredients that *Too Sharp, Too Sure* names; see docs/margin_aware.md.
 
     `smooth` is where its weight starts. After each pass, the log of the weight moves by `adapt` times how much too sure
-    the model is of the validation split, cut to [-1, 1]: a model that would ask for a temperature above 1 is made
-    smoother. One that is too unsure is made less smooth, unless its validation NLL still falls by a hundredth or more:
-    every model is unsure at first. The weight stays within 1/100 and 100 times its start. `adapt` = 0 keeps it and
-    needs no validation split. Above 1 it lowers all else instead: the learning rate bounds how steep a term may be.
+    the model is of the validation split, beyond its standard error and cut to [-1, 1]: a model that would ask for a
+    temperature above 1 is made smoother. One that is too unsure is made less smooth, unless its validation NLL still
+    falls by a hundredth or more: every model is unsure at first. The weight stays within 1/100 and 100 times its start.
+    `adapt` = 0 keeps it and needs no validation split. Above 1 it lowers all else instead: the learning rate bounds how
+    steep a term may be.
 
     With `every` = k both terms are there at one step of k, times k, and the other steps go by cross-entropy alone; a
     value asked for without slopes has all terms, times 1. `num_steps` of the search for delta beyond the first take a
@@ -142,7 +143,8 @@ class MarginAware:
         if self.num_told - self.moved < FEWEST_STEPS:
             return
         self.moved = self.num_told
-        asked = min(max(too_sure(validation), -1.0), 1.0)
+        over, error = too_sure(validation)
+        asked = math.copysign(min(max(abs(over) - error, 0.0), 1.0), over)
         found = float(F.cross_entropy(validation.exact, validation.labels.long()))
         learning, self.lowest = found < (1 - LEARNING) * self.lowest, min(found, self.lowest)
         if asked > 0 or not learning:
@@ -159,18 +161,20 @@ class MarginAware:
         self.num_told, self.moved = state["num_told"], state["moved"]
 
 
-def too_sure(predictions: Predictions) -> float:
-    """By how much the NLL wants all logits shrunk: 1 - 1 / T of one Newton step towards the best temperature T.
+def too_sure(predictions: Predictions) -> tuple[float, float]:
+    """By how much the NLL wants all logits shrunk, 1 - 1 / T of one Newton step towards the best T; its standard error.
 
     mean (sum_k p_k z_k - z_y) over the mean variance of z under p, the first and second derivative of the NLL in 1 / T.
-    0 where the logits say nothing.
+    The error is that of the first alone. 0 where the logits say nothing.
     """
     logits, p = predictions.exact.detach(), predictions.exact.detach().softmax(dim=1)
     mean = (p * logits).sum(dim=1)
     spread = float((p * (logits - mean[:, None]).square()).sum(dim=1).mean())
     true = logits.gather(1, predictions.labels.long()[:, None]).squeeze(1)
-    slope = float((mean - true).mean())
-    return slope / spread if spread > 0 else math.copysign(math.inf, slope) if slope else 0.0
+    slope, error = float((mean - true).mean()), float((mean - true).std(correction=0)) / math.sqrt(len(true))
+    if spread > 0:
+        return slope / spread, error / spread
+    return (math.copysign(math.inf, slope) if slope else 0.0), 0.0
 
 
 def tail_bound(logits: Tensor, shifted: Tensor, labels: Tensor) -> Tensor:
