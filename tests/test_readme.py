@@ -29,6 +29,7 @@ def test_the_readmes_commands_exist() -> None:
         "sharpness",
         "certify",
         "study",
+        "compare",
         "report",
         "list",
         "doctor",

@@ -32,7 +32,8 @@ def save(path: Path, training: Training, **extra: Any) -> None:
     }
     tensors: dict[str, Tensor] = {}
     tree = json.dumps(_packed(state, tensors))
-    write_atomically(path, to_bytes(tensors, metadata={"state": tree, "digest": _digest(tree, tensors)}))
+    # the digest is a tensor too: the order of several keys of metadata is not the same in every process
+    write_atomically(path, to_bytes({**tensors, "digest": _digest(tree, tensors)}, metadata={"state": tree}))
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -42,7 +43,8 @@ def read(path: Path) -> dict[str, Any]:
             about = file.metadata()
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         state: dict[str, Any] = _unpacked(json.loads(about["state"]), tensors)
-        if "digest" in about and about["digest"] != _digest(about["state"], tensors):  # older ones have none
+        digest = tensors.pop("digest", None)  # older ones have none
+        if digest is not None and not torch.equal(digest, _digest(about["state"], tensors)):
             raise ValueError("its content is not what was written")
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is not a checkpoint: {error}.") from None
@@ -68,11 +70,11 @@ def restore(training: Training, state: dict[str, Any]) -> None:
     training.first_loss = state["first_loss"]
 
 
-def _digest(tree: str, tensors: Mapping[str, Tensor]) -> str:
+def _digest(tree: str, tensors: Mapping[str, Tensor]) -> Tensor:
     digest = hashlib.sha256(tree.encode())
     for name in sorted(tensors):
         digest.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+    return torch.tensor(list(digest.digest()), dtype=torch.uint8, device="cpu")
 
 
 def _generators() -> dict[str, Any]:
