@@ -93,7 +93,7 @@ def origin_lines(outcome: Mapping[str, Any]) -> tuple[str, ...]:
 def _subtitle(outcome: Mapping[str, Any]) -> str:
     counts = ", ".join(f"{count} {status}" for status, count in sorted(outcome["num_runs"].items()))
     seeds = ", ".join(map(str, outcome["seeds"]))
-    partial = "; partial: some runs are still to do" if outcome["partial"] else ""
+    partial = "; partial: some runs are still to do" if outcome.get("partial") else ""
     return f"Study {outcome['study']} at scale {outcome['scale']}; runs: {counts}; seeds {seeds or 'none'}{partial}"
 
 
