@@ -76,7 +76,8 @@ def test_names() -> None:
         compare(runs, "sgd", "sam rho=0.1", quantities=["test/nil"])
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # no line is broken
     runs = two([-0.04, -0.06, -0.05])
     names = {item.spec.id: item.spec.label for item in runs}
     about = {"study": "why", "scale": "small", "title": "Why?", "about": "", "outcome": "methods", "runs": names}

@@ -73,7 +73,7 @@ def uninterrupted() -> dict[str, bytes]:
 
 @pytest.mark.slow
 def test_kill_9_of_the_study_and_ctrl_c_lose_and_repeat_nothing(here: Path) -> None:
-    Path("why.toml").write_text(STUDY.replace("BUDGET", "2000"))
+    Path("why.toml").write_text(STUDY.replace("BUDGET", "15000"))
     whole = uninterrupted()
     assert len(whole) == 2
     killed = start()

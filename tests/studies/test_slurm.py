@@ -52,7 +52,7 @@ def backend(tmp_path: Path) -> Watched:
 
 @pytest.mark.slow
 def test_jobs_end_with_the_same_bytes_and_a_killed_one_is_resumed(tmp_path: Path) -> None:
-    long, diverging = spec(0.1, budget=3000), spec(1e30)
+    long, diverging = spec(0.1, budget=30000), spec(1e30)
     trials = [Trial(item, tmp_path / "runs" / item.id) for item in (long, diverging)]
     watched = backend(tmp_path)
     watched.begun = trials[0].folder / "metrics.jsonl"
