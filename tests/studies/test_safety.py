@@ -45,8 +45,15 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def heed_interrupts() -> None:
+    """A suite started in the background ignores SIGINT, and its children would inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def start() -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ)
+    return subprocess.Popen(
+        COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ, preexec_fn=heed_interrupts
+    )
 
 
 def wait_for_rows(num_lines: int) -> None:
