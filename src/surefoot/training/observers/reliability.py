@@ -1,28 +1,28 @@
-"""The numbers of a reliability diagram."""
+"""The reliability diagram of every split, as numbers."""
 
-from surefoot.metrics import reliability
-from surefoot.training.observers.observer import Stateless
+from surefoot.metrics.bins import top_label_sums
+from surefoot.training.observers.observer import Stateless, keyed
 from surefoot.training.snapshot import Snapshot
-
-FIELDS = ("count", "confidence", "accuracy", "low", "high")
 
 
 class Reliability(Stateless):
-    """Per bin of the test split's confidence: samples, mean confidence, accuracy and its 95 % limits (Wilson's).
+    """Per equal-width bin of the confidence, the number of samples, their mean confidence and how many are right.
 
-    Under `test/bin_00_count` and so on, the first bin being 0; a bin without samples has nothing but its count. Shares
-    the forward pass.
+    The mean confidence of an empty bin is not a number. Shares the forward pass.
     """
 
     def __init__(self, *, num_bins: int = 15) -> None:
-        if not 1 <= num_bins <= 100:
-            raise ValueError(f"`num_bins` must lie in 1..100, got {num_bins}.")
+        if not 1 <= num_bins <= 99:
+            raise ValueError(f"`num_bins` must lie in 1..99, got {num_bins}.")
         self.num_bins = num_bins
-        self.quantities: tuple[str, ...] = tuple(f"bin_{k:02d}_{name}" for k in range(num_bins) for name in FIELDS)
+        self.quantities: tuple[str, ...] = tuple(
+            f"bin_{k:02d}_{what}" for what in ("count", "confidence", "right") for k in range(1, num_bins + 1)
+        )
 
     def __call__(self, snapshot: Snapshot) -> dict[str, float]:
         row: dict[str, float] = {}
-        for k, held in enumerate(reliability(snapshot.predictions("test"), num_bins=self.num_bins)):
-            for name in FIELDS if held.count else FIELDS[:1]:
-                row[f"test/bin_{k:02d}_{name}"] = float(getattr(held, name))
+        for split in snapshot.splits:
+            sums = top_label_sums(snapshot.predictions(split), num_bins=self.num_bins)
+            parts = (sums.count, sums.score / sums.count, sums.hit)  # 0 / 0 is not a number
+            row |= keyed(split, self.quantities, [value for part in parts for value in part.tolist()])
         return row
