@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import tyro
@@ -13,6 +13,7 @@ from surefoot.cli.calibrate import Calibrate
 from surefoot.cli.certify import Certify
 from surefoot.cli.compare import Compare
 from surefoot.cli.data import Data
+from surefoot.cli.diagnose import Diagnose
 from surefoot.cli.doctor import Doctor
 from surefoot.cli.evaluate import Evaluate
 from surefoot.cli.listing import List
@@ -24,6 +25,7 @@ from surefoot.cli.train import Train
 
 Command = (
     Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
+    | Annotated[Diagnose, tyro.conf.subcommand("diagnose")]
     | Annotated[Calibrate, tyro.conf.subcommand("calibrate")]
     | Annotated[Apply, tyro.conf.subcommand("apply")]
     | Annotated[Train, tyro.conf.subcommand("train")]
@@ -44,9 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given == ["--version"]:
         print(f"surefoot {__version__}")
         return 0
-    command: (
-        Evaluate | Calibrate | Apply | Train | Sharpness | Certify | Data | Study | Compare | Report | List | Doctor
-    ) = tyro.cli(
+    command: Callable[[], int] = tyro.cli(
         Command,
         args=given or ["--help"],
         prog="surefoot",
