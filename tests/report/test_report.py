@@ -1,12 +1,20 @@
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from surefoot.report.page import Section, render
+pytest.importorskip("vl_convert")
+
+from surefoot.report import charts
+from surefoot.report.course import MOST_ROWS, MOST_RUNS, Course
+from surefoot.report.diagnosis import diagnose
+from surefoot.report.facts import run_facts
+from surefoot.report.page import Page, Section, chart_scripts, check_extra, inert_json
 from surefoot.report.plots import colour_of, correlation_by_end, phase, trajectories
-from surefoot.report.study import write_page, write_tables
+from surefoot.report.run import run_page
+from surefoot.report.study import study_page, write_page, write_tables
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import Row
 from surefoot.table import Table
@@ -73,16 +81,34 @@ def test_the_page_stands_alone_and_names_what_is_left_out(tmp_path: Path) -> Non
     assert "diverged" in html
     assert "loss is nan at step 3" in html
     assert "commit unknown" in html
-    assert not re.search(r"<script|<link|src=|@import|url\(http", html)
-    assert html.count("<svg") == 4  # phase, correlation by end, two optimizers
+    own = html.replace(chart_scripts(), "")
+    assert not re.search(r"src=|@import|url\(h|https?://(?!www\.w3\.org|purl\.org|creativecommons)", own)
+    assert "default-src 'none'" in own  # the browser itself refuses whatever would be fetched
+    assert own.count("<svg") == 1  # correlation by end
+    assert own.count('class="chart"') == 12  # five quantities and the phase, training and test
+    assert own.count("aria-label=") >= 13
     assert "diverged" in (tmp_path / "tables.md").read_text()
     assert (tmp_path / "correlation.csv").read_text() == "a,b\nx,1.0\n"
 
 
-def test_names_with_html_in_them_are_escaped(tmp_path: Path) -> None:
-    html = write_page(tmp_path, outcome("<script>alert(1)</script>"), runs()).read_text()
-    assert "<script>" not in html
-    assert "&lt;script&gt;" in html
+def test_names_with_html_in_them_are_escaped() -> None:
+    evil = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
+    spec = RunSpec.from_dict({"optimizer": {"name": evil, "lr": 0.1}, "budget": 3})
+    rows: list[Row] = [{"step": 0, "test/ece": 0.1, "test/accuracy": 0.5, "test/confidence": 0.6, "train/loss": 1.0}]
+    named = {**outcome(evil), "not_done": [{"run": evil, "status": evil, "reason": evil}], "about": evil}
+    record = {"id": evil, "status": "failed", "reason": evil}
+    for page in (
+        study_page(named, [(spec, rows)]),
+        run_page(record, spec, rows, diagnose(run_facts(spec, rows, status="failed", reason=evil))),
+    ):
+        html = page.html().replace(chart_scripts(), "")
+        assert "alert(1)" in html
+        assert "<script>alert" not in html
+        assert "<img" not in html
+
+
+def test_json_inside_a_script_cannot_close_it() -> None:
+    assert inert_json({"a": "</script>", "b": float("nan")}) == '{"a":"\\u003c/script>","b":null}'
 
 
 def test_a_study_without_runs_still_has_a_page(tmp_path: Path) -> None:
@@ -93,12 +119,90 @@ def test_a_study_without_runs_still_has_a_page(tmp_path: Path) -> None:
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, call in (
         ("matplotlib", lambda: phase(runs(), optimizers=["gd"])),
-        ("jinja2", lambda: render(title="", subtitle="", about=(), sections=(Section("x"),), origin=())),
+        ("jinja2", Page("", "", (Section("x"),)).html),
+        ("vl_convert", chart_scripts.__wrapped__),
     ):
         monkeypatch.setitem(__import__("sys").modules, module, None)
         with pytest.raises(ImportError, match=r"pip install 'surefoot\[report\]'"):
             call()
 
 
-def test_every_optimizer_has_one_colour() -> None:
-    assert len({colour_of(name) for name in ("gd", "sgd", "adamw")}) == 3
+def test_the_extra_is_missed_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("surefoot.report.page.find_spec", lambda name: None if name == "vl_convert" else name)
+    with pytest.raises(ImportError, match=r"needs vl-convert-python: pip install 'surefoot\[report\]'"):
+        check_extra()
+
+
+def test_every_optimizer_has_one_colour_of_its_own() -> None:
+    from surefoot.optim import OPTIMIZERS
+
+    assert len({colour_of(name) for name in OPTIMIZERS}) == len(OPTIMIZERS)
+
+
+def test_one_run_alone_has_a_page(tmp_path: Path) -> None:
+    html = write_page(tmp_path, outcome(), runs()[:1]).read_text()
+    assert "At the end 0 of" in html or "No run has an observed test set" in html
+
+
+def test_gaps_stay_gaps() -> None:
+    held = Course.of(runs()).data["runs"][0]["columns"]
+    assert held["train/ece"][3] is None
+    assert held["test/ece"][3] == 3.1
+
+
+def test_many_runs_and_rows_are_sampled_and_said(tmp_path: Path) -> None:
+    spec, rows = runs()[0]
+    long = [{**rows[0], "step": step} for step in range(1000)]
+    many = [
+        (RunSpec.from_dict({**spec.to_dict(), "seed": seed}), long if seed == 0 else rows) for seed in range(10_000)
+    ]
+    course = Course.of(many)
+    assert len(course.data["runs"]) == MOST_RUNS
+    assert [course.data["runs"][k]["seed"] for k in (0, -1)] == [0, 9999]
+    steps = course.data["runs"][0]["steps"]
+    assert (len(steps), steps[0], steps[-1]) == (MOST_ROWS, 0, 999)
+    html = study_page(outcome(), many).html()
+    assert f"{MOST_RUNS} of 10,000 runs are drawn" in html
+    assert "60 are drawn" in html
+
+
+def test_every_specification_is_one_that_vega_lite_knows() -> None:
+    import vl_convert
+
+    spec, rows = runs()[0]
+    keys = (*charts.FAN, *(key for keys in charts.BOUNDS.values() for key in keys))
+    whole: Row = {**rows[0], **{f"{split}/{key}": 1.0 for split in ("train", "test") for key in keys}}
+    whole |= {f"test/bin_01_{what}": 1.0 for what in ("count", "confidence", "right")}
+    made = Course.of([(spec, [whole])]).charts()
+    assert len(made) == 10 + 2 + 4 + 2 + 4
+    for chart in made:
+        names = {"all": [{}], "edges": [{}], "picked": [{}], "bins": [{}]}
+        vl_convert.vegalite_to_vega({**chart.spec, "datasets": names})
+
+
+def test_a_folder_from_a_newer_version_says_so(tmp_path: Path) -> None:
+    from surefoot.studies.outcome import study_outcome
+
+    keys = {"study": "s", "scale": "x", "title": "t", "about": "a", "runs": {"r": "r"}, "outcome": "coupling"}
+    (tmp_path / "runs" / "r").mkdir(parents=True)
+    record = {"id": "r", "label": "r", "status": "done", "spec": {"teleport": 1}, "versions": {"surefoot": "99.0.0"}}
+    (tmp_path / "runs" / "r" / "run.json").write_text(json.dumps(record))
+    (tmp_path / "runs" / "r" / "metrics.jsonl").write_text('{"step": 0}\n')
+    (tmp_path / "study.json").write_text(json.dumps(keys))
+    record["gradients"] = None
+    (tmp_path / "runs" / "r" / "run.json").write_text(json.dumps(record))
+    with pytest.raises(ValueError, match=r"Unknown key 'teleport'.* made by surefoot 99\.0\.0.*upgrade"):
+        study_outcome(tmp_path)
+    (tmp_path / "study.json").write_text(
+        json.dumps({**keys, "runs": {}, "outcome": "new", "versions": {"surefoot": "99.0.0"}})
+    )
+    with pytest.raises(ValueError, match=r"Unknown outcome 'new'.* made by surefoot 99\.0\.0"):
+        study_outcome(tmp_path)
+
+
+def test_a_study_whose_runs_all_diverged_has_a_page() -> None:
+    gone = [{"run": f"gd lr={k}", "status": "diverged", "reason": "loss is nan"} for k in range(3)]
+    all_gone = {**outcome(), "curves": [], "num_runs": {"diverged": 3}, "not_done": gone, "origins": [], "seeds": []}
+    html = study_page(all_gone, []).html()
+    assert "No run of this study is done yet" in html
+    assert html.count("loss is nan") == 3

@@ -71,6 +71,10 @@ class Evaluate:
     """People's votes [N, K] for each sample: a file that holds `counts`, or the name of an array in FILE."""
     diagram: Path | None = None
     """Write the reliability diagram there, as SVG (needs the extra `report`)."""
+    html: Path | None = None
+    """Write one page there, with diagnosis, diagrams, classes and samples (needs the extra `report`)."""
+    validation: Path | None = None
+    """Predictions to fit the page's temperature on, under the same names; without them it is cross-fitted on FILE."""
     json: bool = False
     """Print all as JSON: each metric with value, low, high and method."""
 
@@ -92,9 +96,25 @@ class Evaluate:
                 if self.diagram.suffix != ".svg":
                     raise ValueError(f"`--diagram` must end in .svg, got {self.diagram}.")
                 check_writable(self.diagram)
+            if self.html:
+                from surefoot.report.page import check_extra
+
+                check_extra()
+                if self.html.suffix not in (".html", ".htm"):
+                    raise ValueError(f"`--html` must end in .html, got {self.html}.")
+                check_writable(self.html)
+            elif self.validation:
+                raise ValueError("`--validation` goes with `--html`: see `surefoot calibrate` for the numbers alone.")
             options = Options(level=self.level, num_bins=self.bins)
             predictions = read_predictions(self.file, logits=self.logits, probabilities=self.probs, labels=self.labels)
             check_enough(predictions, self.file, num_bins=self.bins)
+            held = None
+            if self.validation:
+                names = {"logits": self.logits, "probabilities": self.probs, "labels": self.labels}
+                held = read_predictions(self.validation, **names)
+                if held.num_classes != predictions.num_classes:
+                    have = f"{predictions.num_classes} classes like {self.file}, got {held.num_classes}"
+                    raise ValueError(f"{self.validation} must have {have}.")
             votes = {}
             if self.label_counts:
                 counts = read_label_counts(self.label_counts, beside=self.file)
@@ -116,12 +136,50 @@ class Evaluate:
                 write_atomically(self.diagram, reliability_figure(found.diagram, title=title).encode())
                 say(f"Reliability diagram: {self.diagram}")
         extra = {**votes, **({"auroc_ood": foreign} if foreign else {})}
+        if self.html:
+            with request(), working("writing the page"):
+                page = self._page(predictions, held, found, _table(found, {**found.metrics, **extra}, self.file))
+                write_atomically(self.html, page.encode())
+            say(f"Page: {self.html.resolve()}")
         if self.json:
             records = {name: interval_record(each) for name, each in extra.items()}
             print_json({"file": str(self.file), **found.record(), **records})
             return 0
         print_table(_table(found, {**found.metrics, **extra}, self.file))
         return 0
+
+    def _page(self, predictions: "Predictions", held: "Predictions | None", found: "Evaluation", metrics: Table) -> str:
+        from surefoot.cli.facts import after_map, repair
+        from surefoot.metrics import reliability
+        from surefoot.metrics.evaluation import intervals
+        from surefoot.metrics.profile import profile
+        from surefoot.report.diagnosis import diagnose
+        from surefoot.report.evaluation import evaluation_page
+        from surefoot.report.facts import Facts
+
+        known = profile(predictions, num_bins=self.bins, level=self.level)
+        mapped, how = after_map(predictions, validation=held)
+        fixed = repair(predictions, mapped, how, num_bins=self.bins, level=self.level)
+        after, repaired = None, None
+        if mapped is not None:
+            after = reliability(mapped, num_bins=self.bins, level=self.level)
+            names = ("ece", "nll", "brier", "mean_confidence", "accuracy")
+            new = intervals(mapped, names, level=self.level, num_bins=self.bins)
+            rows = tuple((name, str(found.metrics[name]), str(new[name]), MEANING[name]) for name in names)
+            title = f"Before and after, {100 * self.level:g} % intervals"
+            repaired = Table("repaired", title, ("metric", "before", "after", "what it is"), rows)
+        return evaluation_page(
+            subject=self.file.name,
+            diagnosis=diagnose(Facts(str(self.file), test=known, repair=fixed)),
+            profile=known,
+            metrics=metrics,
+            diagram=found.diagram,
+            after=after,
+            repaired=repaired,
+            how=how,
+            level=self.level,
+            command=f"surefoot evaluate {self.file} --html {self.html}",
+        ).html()
 
 
 def check_writable(path: Path) -> None:

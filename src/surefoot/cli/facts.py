@@ -12,28 +12,25 @@ if TYPE_CHECKING:
 MAP = "temperature"
 
 
-def file_facts(
-    predictions: "Predictions", *, subject: str, validation: "Predictions | None" = None, num_bins: int = 15
-) -> "Facts":
+def file_facts(predictions: "Predictions", *, subject: str, validation: "Predictions | None" = None) -> "Facts":
     """The profile of predictions on test samples, and what a temperature does to them."""
     from surefoot.metrics.profile import profile
     from surefoot.report.facts import Facts
 
-    found = profile(predictions, num_bins=num_bins)
-    return Facts(subject, test=found, repair=repair(predictions, validation=validation, num_bins=num_bins))
+    fixed = repair(predictions, *after_map(predictions, validation=validation))
+    return Facts(subject, test=profile(predictions), repair=fixed)
 
 
 def repair(
-    predictions: "Predictions", *, validation: "Predictions | None" = None, num_bins: int = 15
+    predictions: "Predictions", mapped: "Predictions | None", how: str, *, num_bins: int = 15, level: float = 0.95
 ) -> "Repair | None":
-    """The ECE before and after a temperature from validation samples, else cross-fitted; None where none fits."""
+    """The ECE before and after a map; None where there is none."""
     from surefoot.metrics.intervals import interval
     from surefoot.report.facts import Repair
 
-    mapped, how = after_map(predictions, validation=validation)
     if mapped is None:
         return None
-    before, after = (interval("ece", each, num_bins=num_bins) for each in (predictions, mapped))
+    before, after = (interval("ece", each, num_bins=num_bins, level=level) for each in (predictions, mapped))
     return Repair(MAP, (before.value, before.low, before.high), (after.value, after.low, after.high), how)
 
 
@@ -53,7 +50,7 @@ def after_map(
         folds = 5 if predictions.num_samples >= 10 else 2
         return cross_fitted(
             Temperature, predictions, num_folds=folds
-        ), "cross-fitted: each part mapped by the fit on the others"
+        ), "cross-fitted, each part of the samples mapped by the fit on the others"
     except ValueError as error:
         return None, str(error)
 
@@ -73,4 +70,5 @@ def weights_facts(facts: "Facts", folder: "RunFolder") -> "tuple[Facts, str]":
     except (OSError, ValueError, Diverged) as error:
         return facts, f"The weights cannot be looked at: {error}"
     test, train = (profile(held[split], split=split) for split in ("test", "train"))
-    return replace(facts, test=test, train=train, repair=repair(held["test"], validation=held.get("validation"))), ""
+    fixed = repair(held["test"], *after_map(held["test"], validation=held.get("validation")))
+    return replace(facts, test=test, train=train, repair=fixed), ""

@@ -3,17 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tyro
 
 from surefoot.cli.request import check_path, request
 from surefoot.cli.terminal import print_json, print_run, print_table, say
 
+if TYPE_CHECKING:
+    from surefoot.runs.store import RunFolder
+
 
 @dataclass
 class Report:
-    """Make the tables and the page of a study's folder again, without running anything; or show a single run.
+    """Make the tables and the page of a study's folder again, without running anything; or those of a single run.
 
     Example: surefoot report results/coupling/cifar-small
     """
@@ -36,12 +39,15 @@ class Report:
 
         with request():
             check_path("folder", self.folder)
+        out = self.out or self.folder
         if (self.folder / "run.json").exists():
             with request():
                 run = RunFolder(self.folder)
                 print_run(run, json=self.json)
+                if not self.no_page:
+                    path = write_run_page(run, out)
+                    (say if self.json else print)(f"Report: {path.resolve()}")
             return 0
-        out = self.out or self.folder
         with request():
             if self.archive and out.resolve() == self.folder.resolve():
                 raise ValueError("`--archive` needs `--out`, a folder to copy to.")
@@ -53,6 +59,27 @@ class Report:
                     run.archive(out / "runs" / run.path.name)
         show(outcome, self.folder, out, page=not self.no_page, json=self.json)
         return 0
+
+
+def write_run_page(run: "RunFolder", out: Path) -> Path:
+    """Write a run's report.html to `out`; returns its path."""
+    from surefoot.cli.facts import weights_facts
+    from surefoot.files import write_atomically
+    from surefoot.report.diagnosis import diagnose
+    from surefoot.report.facts import run_facts
+    from surefoot.report.page import check_extra
+    from surefoot.report.run import run_page
+
+    check_extra()
+    rows, _ = run.rows()
+    facts = run_facts(run.spec, rows, status=run.status, reason=str(run.record.get("reason", "")))
+    facts, note = weights_facts(facts, run)
+    if note:
+        say(note)
+    out.mkdir(parents=True, exist_ok=True)
+    page = out / "report.html"
+    write_atomically(page, run_page(run.record, run.spec, rows, diagnose(facts)).html().encode())
+    return page
 
 
 def show(outcome: Mapping[str, Any], folder: Path, out: Path, *, page: bool, json: bool) -> None:

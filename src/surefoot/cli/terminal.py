@@ -46,7 +46,7 @@ def print_run(folder: RunFolder, *, json: bool) -> None:
     if json:
         print_json({**record, "path": str(folder.path), "num_rows": len(rows), "last": last})
         return
-    keys = dict.fromkeys(key.partition("/")[2] for key in last if "/" in key)
+    keys = dict.fromkeys(key.partition("/")[2] for key in last if "/" in key and "/bin_" not in key)
     cells = tuple((key, last.get(f"train/{key}"), last.get(f"test/{key}")) for key in keys)
     print_table(
         Table("run", f"{folder.spec.label}, step {last.get('step', '-')}", ("quantity", "train", "test"), cells)

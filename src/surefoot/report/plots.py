@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import Row
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Run = tuple[RunSpec, list[Row]]
+_T = TypeVar("_T")
 
 # One fixed colour per optimizer everywhere (Okabe-Ito, safe for the colour-blind); learning rates from light to dark.
 OPTIMIZER_COLOURS = {
@@ -22,8 +23,14 @@ OPTIMIZER_COLOURS = {
     "sam": "#CC79A7",
     "csam": "#882255",
     "bulk_sgd": "#56B4E9",
+    "asam": "#332288",
+    "bsam": "#117733",
+    "dominant_sgd": "#999933",
+    "ssam": "#AA4499",
+    "vasso": "#661100",
 }
-_OTHER = "#777777"
+OTHER_COLOUR = "#777777"
+OVER, UNDER = "#D55E00", "#0072B2"  # over- and underconfident
 _DASHES = ("-", "--", ":", "-.")  # variants of one optimizer
 _RATES = ("#bdd7e7", "#6baed6", "#3182bd", "#08519c", "#042451")
 _QUANTITIES = (
@@ -117,7 +124,8 @@ def correlation_by_end(curves: Sequence[Mapping[str, Any]], *, optimizers: Seque
 
 
 def stability(runs: Sequence[Run]) -> str:
-    """Largest eigenvalues and batch sharpness of the training set over the steps, one panel per run."""
+    """Largest eigenvalues and batch sharpness of the training set over the steps, one panel per run, at most six."""
+    runs = evenly(runs, 6)
     curves = (
         ("train/hessian_sharpness", "largest eigenvalue of the Hessian", "#0072B2"),
         ("train/ggn_sharpness", "of the Gauss-Newton matrix", "#009E73"),
@@ -222,9 +230,20 @@ def _place(variants: Sequence[str], variant: str) -> int:
     return same.index(variant) % len(_DASHES)
 
 
+def evenly(items: Sequence[_T], most: int) -> list[_T]:
+    """At most so many of the items, at equal distances, the first and the last among them.
+
+    >>> evenly(range(10), 4)
+    [0, 3, 6, 9]
+    """
+    if len(items) <= most:
+        return list(items)
+    return [items[round(k * (len(items) - 1) / (most - 1))] for k in range(most)]
+
+
 def colour_of(optimizer: str) -> str:
     """The optimizer's colour."""
-    return OPTIMIZER_COLOURS.get(optimizer, _OTHER)
+    return OPTIMIZER_COLOURS.get(optimizer, OTHER_COLOUR)
 
 
 def svg(draw: "Callable[[Figure], None]", *, size: tuple[float, float], name: str) -> str:

@@ -4,7 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from surefoot.report.plots import svg
+import torch
+
+from surefoot.metrics.intervals.means import wilson
+from surefoot.report.plots import OVER, UNDER, svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -12,9 +15,8 @@ if TYPE_CHECKING:
 
     from surefoot.metrics.reliability import ReliabilityBin
 
-_FIELDS = ("count", "confidence", "accuracy", "low", "high")
-_OVER, _UNDER = "#D55E00", "#0072B2"
-
+_FIELDS = ("count", "confidence", "right")
+_LEVEL = 0.95
 
 @dataclass(frozen=True)
 class StoredBin:
@@ -30,12 +32,18 @@ class StoredBin:
 
 
 def stored_bins(row: Mapping[str, float | None]) -> list[StoredBin]:
-    """The bins that the observer `reliability` left in a row; none if it was not there."""
+    """The bins of the test split that the observer `reliability` left in a row; none if it was not there."""
     number = sum(key.startswith("test/bin_") and key.endswith("_count") for key in row)
     found = []
     for k in range(number):
-        count, *values = (row.get(f"test/bin_{k:02d}_{name}") for name in _FIELDS)
-        found.append(StoredBin(k / number, (k + 1) / number, int(count or 0), *values))
+        count, confidence, right = (row.get(f"test/bin_{k + 1:02d}_{name}") or 0.0 for name in _FIELDS)
+        place = (k / number, (k + 1) / number, int(count))
+        if not count:
+            found.append(StoredBin(*place, None, None, None, None))
+            continue
+        share = torch.tensor(right / count, dtype=torch.float64)
+        low, high = wilson(share, torch.tensor(count, dtype=torch.float64), tail=(1 - _LEVEL) / 2)
+        found.append(StoredBin(*place, confidence, float(share), float(low), float(high)))
     return found
 
 
@@ -52,14 +60,14 @@ def reliability_axes(bins: "Sequence[ReliabilityBin | StoredBin]", ax: "Axes") -
         width = each.right - each.left
         accuracy, confidence = each.accuracy or 0.0, each.confidence or 0.0
         ax.bar(each.left, accuracy, width, align="edge", color="#bdbdbd", edgecolor="white", linewidth=0.5)
-        colour = _OVER if confidence > accuracy else _UNDER
+        colour = OVER if confidence > accuracy else UNDER
         ax.bar(each.left, confidence - accuracy, width, bottom=accuracy, align="edge", color=colour, alpha=0.35)
     middle = [each.confidence or 0.0 for each in held]
     accuracies = [each.accuracy or 0.0 for each in held]
     below = [(each.accuracy or 0.0) - (each.low or 0.0) for each in held]
     above = [(each.high or 0.0) - (each.accuracy or 0.0) for each in held]
     ax.errorbar(middle, accuracies, yerr=[below, above], fmt="o", color="black", markersize=3, linewidth=1, capsize=2)
-    signs = ((_OVER, "overconfident"), (_UNDER, "underconfident"))
+    signs = ((OVER, "overconfident"), (UNDER, "underconfident"))
     patches = [Patch(color=colour, alpha=0.35, label=label) for colour, label in signs]
     ax.legend(handles=patches, frameon=False, fontsize=8, loc="upper left")
     ax.set_xlim(-0.02, 1.02)  # points at 0 and 1 stay whole

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from surefoot.files import write_atomically
-from surefoot.report.page import Picture, Section, render
-from surefoot.report.plots import Run, bounds, climbs, comparison, correlation_by_end, phase, stability, trajectories
+from surefoot.report.course import MOST_RUNS, Course, overview
+from surefoot.report.page import Page, Picture, Section
+from surefoot.report.plots import Run, bounds, climbs, comparison, correlation_by_end, evenly, stability
 from surefoot.report.sam_versus_sgd import beside
 from surefoot.report.shift import severities
-from surefoot.table import Table
+from surefoot.table import Estimate, Table
 
 _OWN: dict[str, tuple[Callable[[Sequence[Run]], str], str]] = {  # figures of studies that have one, with captions
     "certificates": (bounds, "Bound (dashed) and measured value (solid) on the training set; dotted: interpolation."),
@@ -47,9 +48,9 @@ def write_page(folder: Path, outcome: Mapping[str, Any], runs: Sequence[Run]) ->
     """Write report.html, and a study's own figure beside it; returns the page's path."""
     if runs and outcome["figures"] in _OWN:
         draw, _ = _OWN[outcome["figures"]]
-        write_atomically(folder / f"{outcome['figures']}.svg", draw(runs).encode())
+        write_atomically(folder / f"{outcome['figures']}.svg", draw(evenly(runs, MOST_RUNS)).encode())
     page = folder / "report.html"
-    write_atomically(page, _page(outcome, runs).encode())
+    write_atomically(page, study_page(outcome, runs).html().encode())
     return page
 
 
@@ -104,41 +105,89 @@ def _markdown(outcome: Mapping[str, Any], tables: Sequence[Table]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _page(outcome: Mapping[str, Any], runs: Sequence[Run]) -> str:
-    optimizers = list(dict.fromkeys(spec.optimizer.name for spec, _ in runs))
-    first, *others = outcome["tables"]
-    sections = [Section("The answer", tables=(first, outcome["claims"]))]
-    if runs and outcome["figures"] in _OWN:
-        draw, caption = _OWN[outcome["figures"]]
-        sections.append(Section("Along training", figures=(Picture(draw(runs), caption),)))
-    elif runs:
-        pictures = (
-            Picture(phase(runs, optimizers=optimizers), "ECE against sharpness along each run: dot first, cross last."),
-            Picture(
-                correlation_by_end(outcome["curves"], optimizers=optimizers),
-                "How the correlation depends on where the run is taken to end.",
-            ),
-        )
-        sections.append(Section("Together?", figures=pictures))
-    sections += [
-        Section(
-            f"Trajectories of {optimizer}",
-            figures=(
-                Picture(
-                    trajectories(runs, optimizer=optimizer),
-                    "One shade per learning rate, one line per seed; dashed: 2/lr."
-                    if optimizer in ("gd", "sgd")
-                    else "One shade per learning rate, one line per seed.",
-                ),
-            ),
-        )
-        for optimizer in optimizers
+def study_page(outcome: Mapping[str, Any], runs: Sequence[Run], *, live: bool = False) -> Page:
+    """The page of a study: what was asked, the answer, the diagnosis, the course of the runs, tables, origin."""
+    course = Course.of(runs)
+    first, *others = outcome["tables"] or [None]
+    empty = () if course.facts else ("No run of this study is done yet: there is nothing to draw.",)
+    sections = [
+        Section("The answer", tables=tuple(filter(None, (outcome["claims"], first))), findings=_verdicts(outcome)),
+        Section("Diagnosis", findings=overview(course.facts), text=empty),
     ]
-    sections.append(Section("More tables", tables=(*others, *not_done(outcome))))
-    return render(
+    if course.facts:
+        sections += course_sections(course)
+    sections += [Section(heading, figures=pictures) for heading, pictures in _pictures(outcome, runs) if pictures]
+    cost = cost_table(outcome)
+    sections.append(Section("More tables", tables=(*others, *cost, *not_done(outcome))))
+    return Page(
         title=outcome["title"],
         subtitle=_subtitle(outcome),
         about=(outcome["about"].strip(),),
         sections=tuple(sections),
         origin=origin_lines(outcome),
+        data=course.data,
+        live=live,
     )
+
+
+def course_sections(course: Course) -> list[Section]:
+    """What runs went through, linked: pick a run and a step anywhere."""
+    how = "Hover over a line, or choose a run and a step here: every chart follows."
+    missing = (
+        "These runs were made without the observer `reliability`, so there is no reliability diagram along training: "
+        "`observers = { reliability = {} }` in the spec adds it."
+    )
+    sections = [
+        Section(
+            "Along training",
+            text=(how, *course.notes),
+            controls=True,
+            charts=course.trajectories(),
+        ),
+        Section(
+            "How sure, how right, at the picked step",
+            charts=course.reliabilities(),
+            text=() if course.num_bins else (missing,),
+        ),
+        Section("Diagnosis of the picked run", run_diagnosis=True),
+        Section("ECE against sharpness", charts=course.phases()),
+        Section("Margins", charts=course.fans()),
+        Section("Certificates", charts=course.certificates()),
+    ]
+    return [each for each in sections if each.charts or each.text or each.run_diagnosis]
+
+
+def cost_table(outcome: Mapping[str, Any]) -> list[Table]:
+    """What the runs cost, and how much of it went into looking at them; none where no run says."""
+    costs = outcome.get("costs", ())
+    rows = []
+    for optimizer in dict.fromkeys(item["optimizer"] for item in costs):
+        group = [item for item in costs if item["optimizer"] == optimizer]
+        seconds = Estimate.of(item["seconds"] for item in group)
+        rows.append((optimizer, seconds, Estimate.of(item["observing"] / item["seconds"] for item in group)))
+    columns = ("optimizer", "seconds of a run", "share of these spent observing")
+    note = "Mean ± sample standard deviation over n runs."
+    return [Table("costs", "Cost of observing", columns, tuple(rows), (note,))] if rows else []
+
+
+def _verdicts(outcome: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """How many claims hold, do not, or cannot be told."""
+    claims = outcome["claims"]
+    if "verdict" not in claims.columns or not claims.rows:
+        return ()
+    verdicts = [str(row[claims.columns.index("verdict")]) for row in claims.rows]
+    holds, fails = verdicts.count("holds"), verdicts.count("does not hold")
+    rest = len(verdicts) - holds - fails
+    sentence = f"Of {len(verdicts)} claims {holds} hold here, {fails} do not, and {rest} cannot be told at this scale."
+    return (("holds" if holds == len(verdicts) else "fails" if fails == len(verdicts) else "undecided", sentence),)
+
+
+def _pictures(outcome: Mapping[str, Any], runs: Sequence[Run]) -> list[tuple[str, tuple[Picture, ...]]]:
+    if runs and outcome["figures"] in _OWN:
+        draw, caption = _OWN[outcome["figures"]]
+        return [("The study's own figure", (Picture(draw(evenly(runs, MOST_RUNS)), caption),))]
+    if runs and outcome["curves"]:
+        optimizers = list(dict.fromkeys(spec.optimizer.name for spec, _ in runs))
+        drawn = correlation_by_end(evenly(outcome["curves"], MOST_RUNS), optimizers=optimizers)
+        return [("Together?", (Picture(drawn, "How the correlation depends on where the run is taken to end."),))]
+    return []

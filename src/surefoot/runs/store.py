@@ -4,6 +4,7 @@ import gzip
 import json
 import math
 import os
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from surefoot import __version__
 from surefoot.files import write_atomically
 from surefoot.runs.spec import RunSpec
 
@@ -70,8 +72,11 @@ class RunFolder:
 
     @cached_property
     def spec(self) -> RunSpec:
-        """The spec that the run was made from."""
-        return RunSpec.from_dict(self.record["spec"])
+        """The spec that the run was made from; ValueError where only a newer surefoot can read it."""
+        try:
+            return RunSpec.from_dict(self.record["spec"])
+        except ValueError as error:
+            raise ValueError(f"{self.path}: {error}{newer(self.record.get('versions'))}") from None
 
     def write_record(self, record: Mapping[str, Any]) -> None:
         """Replace run.json."""
@@ -139,6 +144,17 @@ class RunFolder:
             write_atomically(target / packed.name, gzip.compress(self.metrics.read_bytes(), mtime=0))
         elif packed.exists():
             write_atomically(target / packed.name, packed.read_bytes())
+
+
+def newer(versions: Any) -> str:
+    """A sentence to add to an error where a record was made by a newer surefoot than this one; else nothing.
+
+    >>> newer({"surefoot": "99.1.0"})[:36], newer({"surefoot": "0.0.1"})
+    (' It was made by surefoot 99.1.0, and', '')
+    """
+    made = str(versions.get("surefoot", "")) if isinstance(versions, Mapping) else ""
+    numbers = [tuple(int(part) for part in re.findall(r"\d+", text)[:3]) for text in (made, __version__)]
+    return f" It was made by surefoot {made}, and this is {__version__}: upgrade." if numbers[0] > numbers[1] else ""
 
 
 def read_record(path: Path, keys: Mapping[str, type], *, kind: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from surefoot import __version__
 from surefoot.files import write_atomically
 from surefoot.registry import look_up
 from surefoot.runs.origin import made_alike
@@ -83,5 +84,6 @@ def _record(study: Study) -> dict[str, Any]:
         "title": study.title,
         "about": study.about,
         "outcome": study.outcome,
+        "versions": {"surefoot": __version__},
         "runs": {spec.id: spec.label for spec in study.specs},
     }

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from surefoot.registry import look_up
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import RunFolder, read_record
+from surefoot.runs.store import RunFolder, newer, read_record
 from surefoot.studies import (
     certificates,
     coupling,
@@ -102,7 +102,10 @@ def study_outcome(root: Path) -> dict[str, Any]:
         notes += [f"{folder.spec.label}: {unsure} sharpness values are not certified."] if unsure else []
     notes += _share_of_observing(folders)
     named = [{"run": label, **states[run]} for run, label in record["runs"].items()]
-    analysis = look_up("outcome", record["outcome"], OUTCOMES)
+    try:
+        analysis = look_up("outcome", record["outcome"], OUTCOMES)
+    except ValueError as error:
+        raise ValueError(f"{root}: {error}{newer(record.get('versions'))}") from None
     papers_own = bool(trajectories) and all(t.spec.data.name.startswith("cifar") for t in trajectories)
     return {
         **{key: record[key] for key in ("study", "scale", "title", "about")},
@@ -112,6 +115,7 @@ def study_outcome(root: Path) -> dict[str, Any]:
         "seeds": sorted({t.spec.seed for t in trajectories}),
         "origins": _origins(folders),
         "notes": notes,
+        "costs": _costs(folders),
         **analysis.outcome(trajectories, compare_with_paper=papers_own),
     }
 
@@ -124,6 +128,16 @@ def _share_of_observing(folders: list[RunFolder]) -> list[str]:
         return []
     spread = f"{min(shares):.0%} to {max(shares):.0%}, n = {len(shares)} runs"
     return [f"Observing took {median(shares):.0%} of a run's time (median; {spread})."]
+
+
+def _costs(folders: list[RunFolder]) -> list[dict[str, Any]]:
+    """The seconds of every run that is done, and those that went into looking at it."""
+    done = [folder for folder in folders if folder.status == "done"]
+    return [
+        {"optimizer": folder.spec.variant, "seconds": r["seconds"], "observing": r["seconds_observing"]}
+        for folder in done
+        if (r := folder.record).get("seconds") and "seconds_observing" in r
+    ]
 
 
 def _origins(folders: list[RunFolder]) -> list[dict[str, Any]]:

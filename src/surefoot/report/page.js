@@ -1,0 +1,210 @@
+// Fills the charts of a page with its data, and links them: one run and one step are picked, by hovering over a line, by
+// the list of runs or by the slider, and every chart, the readout and the diagnosis follow.
+"use strict";
+(() => {
+  const read = (id) => JSON.parse(document.getElementById(id).textContent);
+  const charts = read("charts");
+  const page = read("data");
+  const views = new Map();
+  const at = { run: 0, row: 0, shown: new Set(page.optimizers || []) };
+  const byId = (id) => document.getElementById(id);
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+
+  const wilson = (share, count, z) => {
+    const z2 = z * z;
+    const middle = (share * count + z2 / 2) / (count + z2);
+    const reach = Math.sqrt(z2 * (share * (1 - share) * count + z2 / 4)) / (count + z2);
+    return [Math.max(0, middle - reach), Math.min(1, middle + reach)];
+  };
+
+  const binRows = (parts) => {
+    const total = parts.reduce((sum, part) => sum + part[1], 0);
+    return parts.map(([place, count, confidence, right]) => {
+      const accuracy = right / count;
+      const [low, high] = wilson(accuracy, count, page.z);
+      return {
+        left: place / page.num_bins, right: (place + 1) / page.num_bins, count, zero: 0, share: count / total, confidence,
+        accuracy, low, high, side: confidence > accuracy ? "overconfident" : "underconfident",
+      };
+    });
+  };
+
+  const everyRun = (chart) => page.runs.flatMap((run, index) => {
+    const y = run.columns[chart.y] || [];
+    const x = chart.x ? run.columns[chart.x] || [] : run.steps;
+    const last = run.steps.length - 1;
+    return run.steps.map((step, row) => ({
+      run: index, row, step, x: x[row], y: y[row] ?? null, optimizer: run.optimizer, dash: run.dash,
+      end: row === 0 ? "first" : row === last ? "last" : "",
+    })).filter((item) => !chart.x || (item.x != null && item.y != null));
+  });
+
+  const pickedRun = (chart) => {
+    const run = page.runs[at.run];
+    if (!run) return [];
+    if (chart.kind === "course") {
+      return everyRow(run, (row) => ({ y: (run.columns[chart.y] || [])[row] ?? null,
+        ...(chart.x ? { x: (run.columns[chart.x] || [])[row] ?? null } : {}) }))
+        .filter((item) => !chart.x || (item.x != null && item.y != null));
+    }
+    return everyRow(run, (row) => Object.fromEntries(
+      chart.keys.map((key) => [key.split("/")[1], (run.columns[key] || [])[row] ?? null])));
+  };
+  const everyRow = (run, make) => run.steps.map((step, row) => ({ step, ...make(row) }));
+
+  const bins = (chart) => {
+    if (chart.values) return binRows(chart.values);
+    const run = page.runs[at.run];
+    return run && run.bins && run.bins[chart.split] ? binRows(run.bins[chart.split][at.row] || []) : [];
+  };
+
+  const edges = () => {
+    const seen = new Map();
+    for (const run of page.runs || []) {
+      if (run.edge && run.edge <= page.highest_edge) seen.set(`${run.optimizer} ${run.edge}`, run);
+    }
+    return [...seen.values()].map((run) => ({ optimizer: run.optimizer, edge: run.edge }));
+  };
+
+  const refresh = (view, chart) => {
+    const run = (page.runs || [])[at.run];
+    view.signal("step", run ? run.steps[at.row] : -1);
+    view.signal("edge", run && run.edge ? run.edge : -1);
+    view.signal("colour", run ? page.colours[run.optimizer] : "#8a8a8a");
+    if (chart.kind === "bins") view.data("bins", bins(chart));
+    else view.data("picked", pickedRun(chart));
+    return view.runAsync();
+  };
+
+  const number = (value) => value == null ? "-" : Number(value).toPrecision(4).replace(/\.?0+$|(\.\d*?)0+(?=e)/, "$1");
+
+  const tell = () => {
+    const run = (page.runs || [])[at.run];
+    const readout = byId("readout");
+    if (!run || !readout) return;
+    readout.replaceChildren();
+    const title = document.createElement("strong");
+    title.textContent = `${run.label}, step ${run.steps[at.row]}: `;
+    readout.append(title);
+    for (const [key, name] of Object.entries(page.readout)) {
+      if (!run.columns[key]) continue;
+      const part = document.createElement("span");
+      part.dataset.key = key;
+      part.dataset.value = run.columns[key][at.row];
+      part.textContent = `${name} ${number(run.columns[key][at.row])}; `;
+      readout.append(part);
+    }
+    const slider = byId("step");
+    slider.max = run.steps.length - 1;
+    slider.value = at.row;
+    slider.setAttribute("aria-valuetext", `step ${run.steps[at.row]}`);
+    byId("step-now").textContent = run.steps[at.row];
+    byId("run").value = at.run;
+    const said = byId("run-diagnosis");
+    if (said) {
+      said.replaceChildren(...(run.diagnosis || []).map((sentence) => {
+        const item = document.createElement("li");
+        item.textContent = sentence;
+        return item;
+      }));
+    }
+  };
+
+  let asked = false;
+  const show = () => {
+    if (asked) return;
+    asked = true;
+    requestAnimationFrame(() => {
+      asked = false;
+      tell();
+      for (const [name, view] of views) refresh(view, charts[name]);
+    });
+  };
+
+  const pick = (run, row) => {
+    if (run === at.run && row === at.row) return;
+    at.run = run;
+    at.row = Math.max(0, Math.min(row, page.runs[run].steps.length - 1));
+    show();
+  };
+
+  const restrict = () => {
+    for (const [name, view] of views) {
+      if (charts[name].kind === "course") { view.signal("shown", [...at.shown]); view.runAsync(); }
+    }
+    let first = null;
+    for (const option of byId("run").options) {
+      const run = page.runs[option.value];
+      option.hidden = option.disabled = !at.shown.has(run.optimizer);
+      if (!option.hidden && first === null) first = Number(option.value);
+    }
+    if (first !== null && !at.shown.has(page.runs[at.run].optimizer)) pick(first, page.runs[first].steps.length - 1);
+  };
+
+  const embed = async (name) => {
+    const chart = charts[name];
+    const style = getComputedStyle(document.documentElement);
+    const ink = style.getPropertyValue("--ink").trim();
+    const line = style.getPropertyValue("--line").trim();
+    const paper = style.getPropertyValue("--paper").trim();
+    const spec = structuredClone(chart.spec);
+    for (const param of spec.params) {
+      if (param.name === "ink") param.value = ink;
+      if (param.name === "shown") param.value = [...at.shown];
+      if (param.name === "step" && page.runs && page.runs[at.run]) param.value = page.runs[at.run].steps[at.row];
+    }
+    spec.datasets = chart.kind === "bins" ? { bins: bins(chart) } : { picked: pickedRun(chart) };
+    if (chart.kind === "course") Object.assign(spec.datasets, { all: everyRun(chart), edges: edges() });
+    if (!edges().length) spec.layer = spec.layer.filter((layer) => !layer.data || layer.data.name !== "edges");
+    spec.config = {
+      background: paper, view: { stroke: line }, font: "system-ui, sans-serif",
+      axis: { labelColor: ink, titleColor: ink, gridColor: line, gridOpacity: 0.5, domainColor: line, tickColor: line,
+        titleFontWeight: "normal", labelFontSize: 11, titleFontSize: 12, tickCount: 5, labelFlush: false },
+      legend: { labelColor: ink, titleColor: ink, labelFontSize: 11, labelLimit: 300 },
+    };
+    const place = byId(`chart-${name}`);
+    const before = views.get(name);
+    if (before) before.finalize();
+    const result = await window.vegaEmbed(place, spec, { actions: false, renderer: "canvas", ast: false, tooltip: true, logLevel: 1 });
+    views.set(name, result.view);
+    const canvas = place.querySelector("canvas");
+    if (canvas) { canvas.setAttribute("role", "presentation"); }
+    if (chart.kind === "course") {
+      result.view.addEventListener("pointermove", (event, item) => {
+        if (item && item.datum && item.datum.row !== undefined) pick(item.datum.run, item.datum.row);
+      });
+    }
+    await refresh(result.view, chart);
+  };
+
+  const all = async () => {
+    for (const name of Object.keys(charts)) {
+      await embed(name);
+      await new Promise((resolve) => setTimeout(resolve));  // so that the page answers in between
+    }
+    document.documentElement.dataset.ready = "yes";
+  };
+
+  const controls = () => {
+    if (!byId("run") || !(page.runs || []).length) return;
+    at.row = page.runs[0].steps.length - 1;
+    byId("run").addEventListener("change", (event) => {
+      const run = Number(event.target.value);
+      pick(run, page.runs[run].steps.length - 1);
+    });
+    byId("step").addEventListener("input", (event) => pick(at.run, Number(event.target.value)));
+    for (const box of document.querySelectorAll("input[name=optimizer]")) {
+      box.addEventListener("change", () => {
+        if (box.checked) at.shown.add(box.value); else at.shown.delete(box.value);
+        restrict();
+      });
+    }
+    tell();
+  };
+
+  window.surefoot = { at, views, page };  // what the tests look at
+  controls();
+  const start = performance.now();
+  all().then(() => { document.documentElement.dataset.seconds = ((performance.now() - start) / 1000).toFixed(3); });
+  dark.addEventListener("change", all);
+})();
