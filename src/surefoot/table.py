@@ -1,7 +1,9 @@
-"""A table of numbers that carry what proves them, and its shapes: text, Markdown, CSV, plain records."""
+"""A table of numbers that carry what proves them, and its shapes: text, Markdown, LaTeX, CSV, JSON."""
 
 import csv
 import io
+import json
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -10,8 +12,12 @@ from dataclasses import dataclass
 class Estimate:
     """A mean over n values with their sample standard deviation, which one value does not have.
 
+    Shown to the digits that the deviation leaves a meaning: two of its own where they begin with 1 to 3.4, else one.
+
     >>> str(Estimate.of([0.5, 0.7])), str(Estimate.of([0.5])), str(Estimate.of([]))
-    ('0.60 ± 0.14 (n=2)', '0.50 (n=1)', '-')
+    ('0.60 ± 0.14 (n=2)', '0.5 (n=1)', '-')
+    >>> str(Estimate.of([0.4501, 0.4512, 0.4516])), str(Estimate.of([1234.0, 1300.0]))
+    ('0.4510 ± 0.0008 (n=3)', '1270 ± 50 (n=2)')
     """
 
     mean: float | None
@@ -32,8 +38,23 @@ class Estimate:
     def __str__(self) -> str:
         if self.mean is None:
             return "-"
-        spread = "" if self.std is None else f" ± {self.std:.2f}"
-        return f"{self.mean:.2f}{spread} (n={self.n})"
+        if self.std is None or self.std == 0 or not math.isfinite(self.std):
+            spread = "" if self.std is None else f" ± {self.std:.2g}"
+            return f"{self.mean:.3g}{spread} (n={self.n})"
+        decimals = sensible_decimals(self.std)
+        parts = (f"{round(value, decimals):.{max(0, decimals)}f}" for value in (self.mean, self.std))
+        return f"{' ± '.join(parts)} (n={self.n})"
+
+
+def sensible_decimals(deviation: float) -> int:
+    """To how many decimals an uncertain number is worth giving; negative where not even its units are.
+
+    >>> [sensible_decimals(x) for x in (0.14, 0.08, 0.00123, 47.0, 1.4)]
+    [2, 2, 4, -1, 1]
+    """
+    exponent = math.floor(math.log10(deviation))
+    leading = deviation / 10**exponent
+    return -exponent + (1 if leading < 3.55 else 0)
 
 
 Cell = str | int | float | Estimate | None
@@ -65,6 +86,23 @@ class Table:
         lines += ["", *(f"- {note}" for note in self.notes)]
         return "\n".join(lines).rstrip() + "\n"
 
+    def latex(self) -> str:
+        """The table as LaTeX with the rules of the package booktabs."""
+        head = " & ".join(map(_tex, self.columns))
+        body = "".join("  " + " & ".join(map(_tex, row)) + " \\\\\n" for row in self.text_rows())
+        notes = "".join(f"  \\par\\footnotesize {_tex(note)}\n" for note in self.notes)
+        return (
+            f"\\begin{{table}}\n  \\centering\n  \\caption{{{_tex(self.title)}}}\n  \\label{{tab:{self.name}}}\n"
+            f"  \\begin{{tabular}}{{{'l' * len(self.columns)}}}\n  \\toprule\n  {head} \\\\\n  \\midrule\n{body}"
+            f"  \\bottomrule\n  \\end{{tabular}}\n{notes}\\end{{table}}\n"
+        )
+
+    def json(self) -> str:
+        """The table as JSON: full numbers, an estimate as mean, std and n; what is not finite is null."""
+        rows = [[_plain(cell) for cell in row] for row in self.rows]
+        content = {"name": self.name, "title": self.title, "columns": self.columns, "rows": rows, "notes": self.notes}
+        return json.dumps(content, indent=1, allow_nan=False) + "\n"
+
     def csv(self) -> str:
         """The table as CSV, an estimate spread over three columns: value, `std` and `n`."""
         wide = [any(isinstance(row[k], Estimate) for row in self.rows) for k in range(len(self.columns))]
@@ -87,6 +125,28 @@ class Table:
 
 def _pipes(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+_TEX = {
+    "\\": r"\textbackslash{}",
+    **{char: "\\" + char for char in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "±": r"$\pm$",
+    "²": r"$^2$",
+}
+
+
+def _tex(text: str) -> str:
+    return "".join(_TEX.get(char, char) for char in text)
+
+
+def _plain(cell: Cell) -> object:
+    if isinstance(cell, Estimate):
+        return {name: _plain(value) for name, value in vars(cell).items()}
+    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
 def _text(cell: Cell) -> str:

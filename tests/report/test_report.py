@@ -12,7 +12,7 @@ from surefoot.report.course import MOST_ROWS, MOST_RUNS, Course
 from surefoot.report.diagnosis import diagnose
 from surefoot.report.facts import run_facts
 from surefoot.report.page import Page, Section, chart_scripts, check_extra, inert_json
-from surefoot.report.plots import colour_of, correlation_by_end, phase, trajectories
+from surefoot.report.plots import colour_of, correlation_by_end
 from surefoot.report.run import run_page
 from surefoot.report.study import study_page, write_page, write_tables
 from surefoot.runs.spec import RunSpec
@@ -58,21 +58,9 @@ def outcome(title: str = "Why?") -> dict[str, Any]:
 
 
 def test_figures_are_the_same_bytes_every_time() -> None:
-    for draw in (
-        lambda: trajectories(runs(), optimizer="gd"),
-        lambda: phase(runs(), optimizers=["gd", "adamw"]),
-        lambda: correlation_by_end(outcome()["curves"], optimizers=["gd"]),
-    ):
-        first = draw()
-        assert first == draw()
-        assert first.startswith("<svg")
-
-
-def test_the_trajectory_grid_shows_what_it_promises() -> None:
-    svg = trajectories(runs(), optimizer="gd")
-    for label in ("loss", "accuracy", "ECE", "mean margin", "GN sharpness", "train", "test", "lr 0.1", "lr 0.2"):
-        assert f">{label}<" in svg, label
-    assert svg.count("stroke-dasharray") > trajectories(runs(), optimizer="adamw").count("stroke-dasharray")
+    first = correlation_by_end(outcome()["curves"], optimizers=["gd"])
+    assert first == correlation_by_end(outcome()["curves"], optimizers=["gd"])
+    assert first.startswith("<svg")
 
 
 def test_the_page_stands_alone_and_names_what_is_left_out(tmp_path: Path) -> None:
@@ -88,6 +76,7 @@ def test_the_page_stands_alone_and_names_what_is_left_out(tmp_path: Path) -> Non
     assert own.count('class="chart"') == 12  # five quantities and the phase, training and test
     assert own.count("aria-label=") >= 13
     assert "diverged" in (tmp_path / "tables.md").read_text()
+    assert (tmp_path / "tables.tex").read_text().count("\\toprule") == 3
     assert (tmp_path / "correlation.csv").read_text() == "a,b\nx,1.0\n"
 
 
@@ -118,7 +107,7 @@ def test_a_study_without_runs_still_has_a_page(tmp_path: Path) -> None:
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, call in (
-        ("matplotlib", lambda: phase(runs(), optimizers=["gd"])),
+        ("matplotlib", lambda: correlation_by_end(outcome()["curves"], optimizers=["gd"])),
         ("jinja2", Page("", "", (Section("x"),)).html),
         ("vl_convert", chart_scripts.__wrapped__),
     ):

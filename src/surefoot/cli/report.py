@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
@@ -29,21 +29,27 @@ class Report:
     """Copy study.json, and of every run run.json and the compressed rows, to `out` as well: it then stands alone."""
     no_page: bool = False
     """Leave out the HTML page, which needs the extra `report`."""
+    figures: tuple[Literal["svg", "pdf", "png"], ...] = ()
+    """Write every panel as a figure of a column's width to the folder `figures`, in these formats."""
     json: bool = False
     """Print the outcome as JSON."""
 
     def __call__(self) -> int:
         from surefoot.files import write_atomically
+        from surefoot.report.page import check_extra
         from surefoot.runs.store import RunFolder
         from surefoot.studies.outcome import study_outcome, study_runs
 
         with request():
             check_path("folder", self.folder)
+            if self.figures or not self.no_page:
+                check_extra()
         out = self.out or self.folder
         if (self.folder / "run.json").exists():
             with request():
                 run = RunFolder(self.folder)
                 print_run(run, json=self.json)
+                self._draw([run], out)
                 if not self.no_page:
                     path = write_run_page(run, out)
                     (say if self.json else print)(f"Report: {path.resolve()}")
@@ -57,8 +63,17 @@ class Report:
                 write_atomically(out / "study.json", (self.folder / "study.json").read_bytes())
                 for run in study_runs(self.folder):
                     run.archive(out / "runs" / run.path.name)
+            self._draw(study_runs(self.folder), out)
         show(outcome, self.folder, out, page=not self.no_page, json=self.json)
         return 0
+
+    def _draw(self, runs: "list[RunFolder]", out: Path) -> None:
+        from surefoot.report.figures import write_figures
+
+        if self.figures:
+            held = [(run.spec, run.rows()[0]) for run in runs if run.status == "done"]
+            written = write_figures(out / "figures", held, formats=self.figures)
+            say(f"{len(written)} figures: {out / 'figures'}")
 
 
 def write_run_page(run: "RunFolder", out: Path) -> Path:
@@ -67,10 +82,8 @@ def write_run_page(run: "RunFolder", out: Path) -> Path:
     from surefoot.files import write_atomically
     from surefoot.report.diagnosis import diagnose
     from surefoot.report.facts import run_facts
-    from surefoot.report.page import check_extra
     from surefoot.report.run import run_page
 
-    check_extra()
     rows, _ = run.rows()
     facts = run_facts(run.spec, rows, status=run.status, reason=str(run.record.get("reason", "")))
     facts, note = weights_facts(facts, run)

@@ -125,7 +125,13 @@ def bound(what: str, split: str) -> Spec:
         "mark": {"type": "line", "strokeWidth": 1.5},
         "encoding": {
             "x": _x("step", "step"),
-            "y": {"field": "y", "type": "quantitative", "title": f"{split} {title}", "scale": {"type": "log"}},
+            "y": {
+                "field": "y",
+                "type": "quantitative",
+                "title": f"{split} {title}",
+                "scale": {"type": "log"},
+                "axis": {"format": "~g"},
+            },
             "color": {
                 "field": "named",
                 "type": "nominal",

@@ -8,13 +8,12 @@ from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import Row
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Run = tuple[RunSpec, list[Row]]
 _T = TypeVar("_T")
 
-# One fixed colour per optimizer everywhere (Okabe-Ito, safe for the colour-blind); learning rates from light to dark.
+# One fixed colour per optimizer everywhere, those of the papers from Okabe and Ito's palette for the colour-blind.
 OPTIMIZER_COLOURS = {
     "gd": "#0072B2",
     "sgd": "#E69F00",
@@ -32,71 +31,6 @@ OPTIMIZER_COLOURS = {
 OTHER_COLOUR = "#777777"
 OVER, UNDER = "#D55E00", "#0072B2"  # over- and underconfident
 _DASHES = ("-", "--", ":", "-.")  # variants of one optimizer
-_RATES = ("#bdd7e7", "#6baed6", "#3182bd", "#08519c", "#042451")
-_QUANTITIES = (
-    ("loss", "loss"),
-    ("accuracy", "accuracy"),
-    ("ece", "ECE"),
-    ("margin_mean", "mean margin"),
-    ("ggn_sharpness", "GN sharpness"),
-)
-
-
-def trajectories(runs: Sequence[Run], *, optimizer: str) -> str:
-    """Loss, accuracy, ECE, margin and sharpness over the steps of one optimizer's runs, train left, test right.
-
-    One shade per learning rate, one line per seed; dashed in the row of sharpness: 2/lr, where GD turns unstable.
-    """
-    chosen = [run for run in runs if run[0].optimizer.name == optimizer]
-    rates = sorted({_lr(spec) for spec, _ in chosen})
-
-    def draw(figure: "Figure") -> None:
-        axes = figure.subplots(len(_QUANTITIES), 2, sharex=True, sharey="row")
-        for row, (key, name) in enumerate(_QUANTITIES):
-            for column, split in enumerate(("train", "test")):
-                ax: Axes = axes[row][column]
-                for spec, rows in chosen:
-                    colour = _shade(rates, _lr(spec))
-                    ax.plot(*_series(rows, "step", f"{split}/{key}"), color=colour, linewidth=1)
-                if column == 0:
-                    ax.set_ylabel(name)
-                if row == 0:
-                    ax.set_title(split)
-                if row == len(_QUANTITIES) - 1:
-                    ax.set_xlabel("step")
-        top = axes[-1][0].get_ylim()[1]  # the axis fits the measurements; a line above them stays out of sight
-        for ax in axes[-1] if optimizer in ("gd", "sgd") else ():
-            for rate in rates:
-                ax.axhline(2 / rate, color=_shade(rates, rate), linestyle="--", linewidth=0.8)
-        axes[-1][0].set_ylim(0, top)
-        _rate_legend(figure, rates)
-
-    return svg(draw, size=(8, 10), name=f"trajectories-{optimizer}")
-
-
-def phase(runs: Sequence[Run], *, optimizers: Sequence[str]) -> str:
-    """ECE against GN sharpness along each run: a dot at the first step, a cross at the last."""
-
-    def draw(figure: "Figure") -> None:
-        axes = figure.subplots(2, len(optimizers), squeeze=False)
-        for column, optimizer in enumerate(optimizers):
-            chosen = [run for run in runs if run[0].optimizer.name == optimizer]
-            rates = sorted({_lr(spec) for spec, _ in chosen})
-            for row, split in enumerate(("train", "test")):
-                ax: Axes = axes[row][column]
-                for spec, rows in chosen:
-                    colour = _shade(rates, _lr(spec))
-                    x, y = _series(rows, f"{split}/ggn_sharpness", f"{split}/ece")
-                    if x:
-                        ax.plot(x, y, color=colour, linewidth=1)
-                        ax.plot(x[0], y[0], "o", color=colour, markersize=4)
-                        ax.plot(x[-1], y[-1], "x", color=colour, markersize=6)
-                ax.set_title(f"{optimizer}, {split}", color=colour_of(optimizer))
-                ax.set_xlabel(f"GN sharpness of the {split} set")
-                if column == 0:
-                    ax.set_ylabel(f"{split} ECE")
-
-    return svg(draw, size=(max(4, 3.2 * len(optimizers)), 6), name="phase")
 
 
 def correlation_by_end(curves: Sequence[Mapping[str, Any]], *, optimizers: Sequence[str]) -> str:
@@ -137,7 +71,7 @@ def stability(runs: Sequence[Run]) -> str:
         for axes, (spec, rows) in zip(panels, runs, strict=True):
             edge = 2 / _lr(spec)
             for key, label, colour in curves:
-                axes.plot(*_series(rows, "step", key), label=label, color=colour, linewidth=1)
+                axes.plot(*series(rows, "step", key), label=label, color=colour, linewidth=1)
             axes.axhline(edge, color="black", linestyle="--", linewidth=1)
             axes.set(title=f"{spec.optimizer.name}, lr {_lr(spec):.4g}, seed {spec.seed}", xlabel="step")
             axes.set_ylim(0, 2 * edge)
@@ -159,7 +93,7 @@ def comparison(runs: Sequence[Run]) -> str:
         for axes, (key, name) in zip(panels, curves, strict=True):
             for spec, rows in runs:
                 colour, dashes = styles[spec.variant]
-                axes.plot(*_series(rows, "step", key), color=colour, linestyle=dashes, linewidth=0.9)
+                axes.plot(*series(rows, "step", key), color=colour, linestyle=dashes, linewidth=0.9)
             axes.set(title=name, xlabel="step")
         panels[-1].set_yscale("log")
         for variant, (colour, dashes) in styles.items():
@@ -184,10 +118,10 @@ def bounds(runs: Sequence[Run]) -> str:
         for column, (spec, rows) in enumerate(chosen):
             inside = next((row["step"] for row in rows if (row.get("train/interpolating") or 0) > 0), None)
             for axes, (measured, limits, name) in zip(grid[:, column], panels, strict=True):
-                axes.plot(*_series(rows, "step", f"train/{measured}"), color="#0072B2", label="measured")
+                axes.plot(*series(rows, "step", f"train/{measured}"), color="#0072B2", label="measured")
                 for key, colour in limits:
                     label = "ours" if key.endswith("ours") else "Theorem 4.1"
-                    axes.plot(*_series(rows, "step", f"train/{key}"), color=colour, linestyle="--", label=label)
+                    axes.plot(*series(rows, "step", f"train/{key}"), color=colour, linestyle="--", label=label)
                 if inside is not None:
                     axes.axvline(inside, color="grey", linestyle=":", linewidth=1)
                 axes.set_yscale("log")
@@ -209,12 +143,12 @@ def climbs(runs: Sequence[Run]) -> str:
         grid = figure.subplots(2, len(columns), squeeze=False, sharex="col", sharey="row")
         for column, (spec, rows) in enumerate(columns):
             top, bottom = grid[:, column]
-            top.plot(*_series(rows, "step", "train/sam_kappa_min"), color="#0072B2", label="smallest eigenvalue")
-            top.plot(*_series(rows, "step", "train/sam_directional"), color="#009E73", label="along the gradient")
-            top.plot(*_series(rows, "step", "train/sam_threshold"), color="black", linestyle="--", label="-||g|| / rho")
+            top.plot(*series(rows, "step", "train/sam_kappa_min"), color="#0072B2", label="smallest eigenvalue")
+            top.plot(*series(rows, "step", "train/sam_directional"), color="#009E73", label="along the gradient")
+            top.plot(*series(rows, "step", "train/sam_threshold"), color="black", linestyle="--", label="-||g|| / rho")
             top.set_title(f"{spec.variant}, seed {spec.seed}", fontsize=8)
-            bottom.plot(*_series(rows, "step", "train/sam_lambda"), color="#D55E00", label="lambda")
-            bottom.plot(*_series(rows, "step", "train/sam_lambda_0"), color="#D55E00", linestyle="--", label="lambda_0")
+            bottom.plot(*series(rows, "step", "train/sam_lambda"), color="#D55E00", label="lambda")
+            bottom.plot(*series(rows, "step", "train/sam_lambda_0"), color="#D55E00", linestyle="--", label="lambda_0")
             bottom.set_xlabel("step")
         handles, labels = (
             a + b for a, b in zip(*(axes.get_legend_handles_labels() for axes in grid[:, 0]), strict=True)
@@ -248,41 +182,36 @@ def colour_of(optimizer: str) -> str:
 
 def svg(draw: "Callable[[Figure], None]", *, size: tuple[float, float], name: str) -> str:
     """The figure that `draw` fills, as the text of an <svg> element."""
+    text = figure_bytes(draw, size=size, name=name, format="svg").decode()
+    return text[text.index("<svg") :]
+
+
+def figure_bytes(draw: "Callable[[Figure], None]", *, size: tuple[float, float], name: str, format: str) -> bytes:
+    """The figure that `draw` fills as an svg, pdf or png file, the same bytes every time: no date, no random ids."""
     try:
         import matplotlib
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
         raise ImportError("Figures need matplotlib: pip install 'surefoot[report]'.") from None
 
+    nothing = {"svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer"), "png": ("Software",)}
     with matplotlib.rc_context(
         {"svg.hashsalt": name, "svg.fonttype": "none", "font.size": 9, "axes.grid": True, "grid.alpha": 0.25}
     ):
         figure = Figure(figsize=size, layout="constrained")
-        FigureCanvasSVG(figure)
+        FigureCanvasAgg(figure)
         draw(figure)
-        out = io.StringIO()
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, transparent=False)
-    text = out.getvalue()
-    return text[text.index("<svg") :]
+        out = io.BytesIO()
+        figure.savefig(out, format=format, metadata=dict.fromkeys(nothing[format]), transparent=False, dpi=200)
+    return out.getvalue()
 
 
-def _series(rows: Sequence[Row], x: str, y: str) -> tuple[list[float], list[float]]:
+def series(rows: Sequence[Row], x: str, y: str) -> tuple[list[float], list[float]]:
+    """Two quantities where both are known."""
     known = [(row[x], row[y]) for row in rows if row.get(x) is not None and row.get(y) is not None]
     return [float(a or 0) for a, _ in known], [float(b or 0) for _, b in known]
 
 
 def _lr(spec: RunSpec) -> float:
     return float(spec.optimizer.options.get("lr", 0.0))
-
-
-def _shade(rates: Sequence[float], rate: float) -> str:
-    place = rates.index(rate) / max(1, len(rates) - 1)
-    return _RATES[round(place * (len(_RATES) - 2)) + 1]
-
-
-def _rate_legend(figure: "Figure", rates: Sequence[float]) -> None:
-    from matplotlib.lines import Line2D
-
-    handles = [Line2D([], [], color=_shade(rates, rate), label=f"lr {rate:.4g}") for rate in rates]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(rates), frameon=False)

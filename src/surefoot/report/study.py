@@ -35,10 +35,11 @@ _OWN: dict[str, tuple[Callable[[Sequence[Run]], str], str]] = {  # figures of st
 
 
 def write_tables(folder: Path, outcome: Mapping[str, Any]) -> None:
-    """Write outcome.json, tables.md and one CSV per table."""
+    """Write outcome.json, tables.md, tables.tex (booktabs) and one CSV per table."""
     tables = all_tables(outcome)
     write_atomically(folder / "outcome.json", (json.dumps(plain(outcome), indent=1) + "\n").encode())
     write_atomically(folder / "tables.md", _markdown(outcome, tables).encode())
+    write_atomically(folder / "tables.tex", "\n".join(table.latex() for table in tables).encode())
     (folder / "not-done.csv").unlink(missing_ok=True)  # of an earlier call, when some runs were not done
     for table in tables:
         write_atomically(folder / f"{table.name}.csv", table.csv().encode())
