@@ -1,5 +1,7 @@
 """The pages in a real browser."""
 
+import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,9 @@ pytest.importorskip("vl_convert")
 
 from browser.conftest import Visit
 from surefoot.cli import main
+from surefoot.cli.watch import live_page, version
 from surefoot.profile import wilson
+from surefoot.report.serve import Live, server
 from surefoot.runs.store import RunFolder
 
 PHONE = {"viewport": {"width": 390, "height": 844}}
@@ -152,3 +156,33 @@ def test_the_page_of_a_file_and_of_a_run(visit: Visit, study: Path, tmp_path: Pa
     assert sum(bar["count"] for bar in bars(visit, "reliability-test")) == 1597
     assert visit.said == []
     assert len(visit.asked) == 2
+
+
+def test_a_live_page_follows_a_run(visit: Visit, study: Path, tmp_path: Path) -> None:
+    source = next((study / "runs").iterdir())
+    folder = tmp_path / "run"
+    folder.mkdir()
+    shutil.copy(source / "run.json", folder)
+    lines = (source / "metrics.jsonl").read_bytes().splitlines(keepends=True)
+    (folder / "metrics.jsonl").write_bytes(b"".join(lines[:3]))
+    serving, address = server(Live(version=lambda: version(folder), make=lambda: live_page(folder)))
+    thread = threading.Thread(target=serving.serve_forever)
+    thread.start()
+    try:
+        visit.page.goto(address)
+        visit.page.wait_for_function("document.documentElement.dataset.ready === 'yes'", timeout=60_000)
+        assert visit.page.evaluate("window.surefoot.page.runs[0].steps.length") == 3
+        visit.page.wait_for_function("document.getElementById('live').textContent.startsWith('Live at')")
+        (folder / "metrics.jsonl").write_bytes(b"".join(lines))
+        many = f"window.surefoot.page.runs[0].steps.length === {len(lines)}"
+        visit.page.wait_for_function(many, timeout=30_000)
+        visit.page.wait_for_timeout(300)
+        assert visit.page.evaluate("window.surefoot.views.get('test-ece').signal('step')") == 60
+        assert len(visit.page.evaluate("window.surefoot.views.get('test-ece').data('all')")) == len(lines)
+        assert f"{len(lines)} observations" in visit.page.inner_text("h1 + p")
+    finally:
+        serving.shutdown()
+        serving.server_close()
+        thread.join()
+    visit.page.wait_for_function("document.getElementById('live').textContent.startsWith('No longer live')")
+    assert all(url.startswith(address) for url in visit.asked)

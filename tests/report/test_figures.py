@@ -37,11 +37,7 @@ def test_a_course_has_one_line_per_run_in_its_colour_and_the_limits_of_stability
     course_axes(runs(), "train/ggn_sharpness", ax)
     lines = ax.get_lines()
     assert [line.get_color() for line in lines[:3]] == [colour_of(name) for name in ("gd", "gd", "adamw")]
-    assert (
-        lines[0].get_ydata().tolist()
-        if hasattr(lines[0].get_ydata(), "tolist")
-        else list(lines[0].get_ydata()) == [step + 0.1 for step in range(12)]
-    )
+    assert list(lines[0].get_ydata()) == [step + 0.1 for step in range(12)]
     assert sorted(line.get_ydata()[0] for line in lines[3:]) == [10.0, 20.0]  # 2/lr of the two runs of gd
     assert lines[0].get_linestyle() != lines[1].get_linestyle()
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("step", "train GN sharpness")

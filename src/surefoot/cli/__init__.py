@@ -22,6 +22,7 @@ from surefoot.cli.request import BadRequest
 from surefoot.cli.sharpness import Sharpness
 from surefoot.cli.study import Study
 from surefoot.cli.train import Train
+from surefoot.cli.watch import Watch
 
 Command = (
     Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
@@ -35,6 +36,7 @@ Command = (
     | Annotated[Study, tyro.conf.subcommand("study")]
     | Annotated[Compare, tyro.conf.subcommand("compare")]
     | Annotated[Report, tyro.conf.subcommand("report")]
+    | Annotated[Watch, tyro.conf.subcommand("watch")]
     | Annotated[List, tyro.conf.subcommand("list")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
 )

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from surefoot.runs.store import RunFolder
 from surefoot.table import Table
@@ -20,13 +21,20 @@ def print_json(content: Any) -> None:
     print(json.dumps(content, indent=1))
 
 
+def rich_table(table: Table) -> RichTable:
+    """A table as rich draws it; nothing in it is taken for markup."""
+    title = Text(table.title, style="bold")
+    shown = RichTable(title=title, title_justify="left", show_edge=False, pad_edge=False)
+    for column in table.columns:
+        shown.add_column(Text(column), overflow="fold")
+    for row in table.text_rows():
+        shown.add_row(*map(Text, row))
+    return shown
+
+
 def print_table(table: Table) -> None:
     """A table on stdout, with its notes."""
-    shown = RichTable(title=table.title, title_justify="left", title_style="bold", show_edge=False, pad_edge=False)
-    for column in table.columns:
-        shown.add_column(column, overflow="fold")
-    for row in table.text_rows():
-        shown.add_row(*row)
+    shown = rich_table(table)
     console = Console(
         highlight=False, markup=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160
     )

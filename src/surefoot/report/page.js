@@ -202,7 +202,26 @@
     tell();
   };
 
-  window.surefoot = { at, views, page };  // what the tests look at
+  const update = (fresh) => {  // of a page that is live: more rows, more runs
+    const before = page.runs[at.run];
+    const atEnd = !before || at.row >= before.steps.length - 1;
+    Object.assign(page, fresh);
+    for (const name of fresh.optimizers) {
+      if (!document.querySelector(`input[name=optimizer][value="${CSS.escape(name)}"]`)) return location.reload();
+    }
+    const list = byId("run");
+    while (list.options.length < page.runs.length) list.add(new Option(page.runs[list.options.length].label, list.options.length));
+    const same = before ? page.runs.findIndex((run) => run.label === before.label) : 0;
+    at.run = Math.max(0, same);
+    at.row = atEnd ? page.runs[at.run].steps.length - 1 : at.row;
+    page.runs.forEach((run, index) => { list.options[index].textContent = run.label; });
+    for (const [name, view] of views) {
+      if (charts[name].kind === "course") view.data("all", everyRun(charts[name]));
+    }
+    show();
+  };
+
+  window.surefoot = { at, views, page, update };  // what the tests look at
   controls();
   const start = performance.now();
   all().then(() => { document.documentElement.dataset.seconds = ((performance.now() - start) / 1000).toFixed(3); });

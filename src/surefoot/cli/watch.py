@@ -1,0 +1,146 @@
+"""`surefoot watch`: the page of runs while they are being written."""
+
+import hashlib
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tyro
+
+from surefoot.cli.request import check_path, request
+from surefoot.cli.terminal import say
+from surefoot.table import Cell, Table
+
+if TYPE_CHECKING:
+    from surefoot.runs.store import RunFolder
+
+_FILES = ("run.json", "metrics.jsonl", "metrics.jsonl.gz")
+_OPEN = ("running", "absent", "interrupted")
+
+
+@dataclass
+class Watch:
+    """Follow a run or a study while it is written: its page on this machine, or a table in the terminal.
+
+    The page is served on 127.0.0.1 under an address with a token, which is printed; nothing can be changed through it.
+    Ctrl-C ends it.
+
+    Example: surefoot watch runs/coupling/digits
+    """
+
+    folder: tyro.conf.Positional[Path]
+    """Folder of a run or a study."""
+    terminal: bool = False
+    """A table here instead of a page, for use over ssh; it ends when all runs have ended."""
+    host: str = "127.0.0.1"
+    """Address to serve on; anything but 127.0.0.1 lets other machines see the page if they know the token."""
+    port: int = 0
+    """Port to serve on; a free one if 0."""
+    seconds: float = 2.0
+    """Between two looks of the terminal's table."""
+
+    def __call__(self) -> int:
+        with request():
+            check_path("folder", self.folder)
+            if not 0 <= self.port <= 65535:
+                raise ValueError(f"`--port` must lie in 0..65535, got {self.port}.")
+            if not self.seconds > 0:
+                raise ValueError(f"`--seconds` must be positive, got {self.seconds}.")
+            if not (self.folder / "run.json").exists() and not (self.folder / "study.json").exists():
+                raise ValueError(f"{self.folder} is not the folder of a run or a study.")
+        try:
+            return self._terminal() if self.terminal else self._page()
+        except KeyboardInterrupt:
+            say("surefoot: no longer watching.")
+            return 0
+
+    def _page(self) -> int:
+        from surefoot.report.serve import Live, server
+
+        with request():
+            from surefoot.report.page import check_extra
+
+            check_extra()
+            live = Live(version=lambda: version(self.folder), make=lambda: live_page(self.folder))
+            live.page()
+            serving, address = server(live, host=self.host, port=self.port)
+        if self.host != "127.0.0.1":
+            say(f"Served on {self.host}: whoever can reach this machine and knows the address can read the page.")
+        print(f"Watching {self.folder}: {address}", flush=True)
+        with serving:
+            serving.serve_forever()
+        return 0
+
+    def _terminal(self) -> int:
+        from rich.console import Console
+        from rich.live import Live as RichLive
+
+        from surefoot.cli.terminal import print_table, rich_table
+
+        if not sys.stdout.isatty():
+            with request():
+                print_table(progress_table(self.folder))
+            return 0
+        with RichLive(console=Console(), auto_refresh=False) as shown:
+            while True:
+                with request():
+                    table = progress_table(self.folder)
+                shown.update(rich_table(table), refresh=True)
+                if not any(row[1] in _OPEN for row in table.rows):
+                    return 0
+                time.sleep(self.seconds)
+
+
+def folders(root: Path) -> "list[RunFolder]":
+    """The folders of the runs, those that exist; freshly read."""
+    from surefoot.runs.store import RunFolder
+    from surefoot.studies.outcome import study_runs
+
+    return [RunFolder(root)] if (root / "run.json").exists() else study_runs(root)
+
+
+def version(root: Path) -> str:
+    """Changes whenever a record or a row is written."""
+    runs = [root] if (root / "run.json").exists() else sorted((root / "runs").glob("*"))
+    marks = []
+    for path in [*(run / name for run in runs for name in _FILES), root / "study.json"]:
+        try:
+            found = path.stat()
+            marks.append(f"{found.st_size}.{found.st_mtime_ns}")
+        except OSError:
+            marks.append("-")
+    return hashlib.sha256(" ".join(marks).encode()).hexdigest()[:16]
+
+
+def live_page(root: Path) -> str:
+    """The page of a run or a study as it is now, runs that still go on included."""
+    from surefoot.report.diagnosis import diagnose
+    from surefoot.report.facts import run_facts
+    from surefoot.report.run import run_page
+    from surefoot.report.study import study_page
+    from surefoot.studies.outcome import study_outcome
+
+    runs = [(folder, folder.rows()[0]) for folder in folders(root)]
+    if (root / "run.json").exists():
+        ((folder, rows),) = runs
+        facts = run_facts(folder.spec, rows, status=folder.status, reason=str(folder.record.get("reason", "")))
+        return run_page(folder.record, folder.spec, rows, diagnose(facts), live=True).html()
+    held = [(folder.spec, rows) for folder, rows in runs if rows]
+    return study_page(study_outcome(root), held, live=True).html()
+
+
+def progress_table(root: Path) -> Table:
+    """How far every run is, and its last observation."""
+    rows: list[tuple[Cell, ...]] = []
+    for folder in folders(root):
+        observed, _ = folder.rows()
+        last = observed[-1] if observed else {}
+        done = last.get("gradients")
+        share = None if done is None else f"{100 * done / folder.spec.budget:.0f} %"
+        keys = ("train/accuracy", "test/accuracy", "train/ece", "test/ece", "train/ggn_sharpness")
+        rows.append((folder.spec.label, folder.status, share, *(last.get(key) for key in keys)))
+    columns = ("run", "status", "done", "train acc.", "test acc.", "train ECE", "test ECE", "GN sharpness")
+    note = () if rows else ("No run has begun.",)
+    return Table("watch", str(root), columns, tuple(rows), note)
