@@ -66,7 +66,7 @@ def test_hovering_shows_the_stores_values_everywhere(visit: Visit, study: Path) 
         shown = readout(visit)
         assert shown.keys() >= {"train/loss", "test/ece", "train/ggn_sharpness"}
         for key, value in shown.items():
-            assert value == pytest.approx(stored[key], rel=1e-6), key
+            assert value == pytest.approx(stored[key], rel=1e-5), key
         assert f"{label}, step {stored['step']}" in visit.page.inner_text("#readout")
         for name in ("train-ece", "test-loss", "margins-test"):  # linked: the rule stands at the same step
             assert visit.page.evaluate(f"window.surefoot.views.get('{name}').signal('step')") == stored["step"]
@@ -87,7 +87,7 @@ def test_the_slider_changes_the_diagram_to_the_stores_bins(visit: Visit, study: 
         for k, bar in zip(held, shown, strict=True):
             count, right = stored[f"test/bin_{k:02d}_count"], stored[f"test/bin_{k:02d}_right"]
             assert (bar["count"], bar["left"]) == (count, pytest.approx((k - 1) / 15))
-            assert bar["confidence"] == pytest.approx(stored[f"test/bin_{k:02d}_confidence"], abs=1e-5)
+            assert bar["confidence"] == pytest.approx(stored[f"test/bin_{k:02d}_confidence"], abs=1e-4)
             assert (bar["low"], bar["high"]) == pytest.approx(wilson(right / count, int(count), tail=0.025))
         seen.append(visit.page.locator("#chart-reliability-test canvas").screenshot())
         assert visit.page.evaluate("window.surefoot.views.get('test-ece').signal('step')") == stored["step"]

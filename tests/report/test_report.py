@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("vl_convert")
 
 from surefoot.report import charts
-from surefoot.report.course import MOST_ROWS, MOST_RUNS, Course
+from surefoot.report.course import MOST_ROWS, MOST_RUNS, Course, overview
 from surefoot.report.diagnosis import diagnose
 from surefoot.report.facts import run_facts
 from surefoot.report.page import Page, Section, chart_scripts, check_extra, inert_json
@@ -133,6 +133,17 @@ def test_one_run_alone_has_a_page(tmp_path: Path) -> None:
     assert "At the end 0 of" in html or "No run has an observed test set" in html
 
 
+def test_runs_that_end_alike_are_summed_up() -> None:
+    spec = RunSpec.from_dict({"optimizer": {"name": "gd", "lr": 0.1}, "budget": 3})
+    rows: list[Row] = [{"step": 0, "test/ece": 0.2, "test/accuracy": 0.5, "test/confidence": 0.7}]
+    other: list[Row] = [{"step": 0, "test/ece": 0.1, "test/accuracy": 0.5, "test/confidence": 0.4}]
+    said = overview([run_facts(spec, rows), run_facts(spec, rows), run_facts(spec, other)])
+    assert said[0][1].startswith(
+        "At the end 2 of 3 models are more sure than right on test samples; the middle one by +20"
+    )
+    assert "Lowest final test ECE: 0.100" in said[-1][1]
+
+
 def test_gaps_stay_gaps() -> None:
     held = Course.of(runs()).data["runs"][0]["columns"]
     assert held["train/ece"][3] is None
@@ -152,7 +163,7 @@ def test_many_runs_and_rows_are_sampled_and_said(tmp_path: Path) -> None:
     assert (len(steps), steps[0], steps[-1]) == (MOST_ROWS, 0, 999)
     html = study_page(outcome(), many).html()
     assert f"{MOST_RUNS} of 10,000 runs are drawn" in html
-    assert "60 are drawn" in html
+    assert "50 are drawn" in html
 
 
 def test_every_specification_is_one_that_vega_lite_knows() -> None:

@@ -52,7 +52,7 @@ def course(key: str, *, optimizers: list[str]) -> Spec:
                 },
             }
         )
-    return _view([*layers, _hit(x, y)])  # what is hovered over lies on top
+    return _view(layers)
 
 
 def phase(split: str, *, optimizers: list[str]) -> Spec:
@@ -76,7 +76,7 @@ def phase(split: str, *, optimizers: list[str]) -> Spec:
         "mark": {"type": "line", "strokeWidth": 1.2, "opacity": 0.7},
         "encoding": {**shared, "detail": _DETAIL, "order": order, "strokeDash": _DASH},
     }
-    return _view([line, *ends, *_picked(x, y, order=order), _hit(x, y)])
+    return _view([line, *ends, *_picked(x, y, order=order)])
 
 
 def fan(split: str) -> Spec:
@@ -285,16 +285,6 @@ def _picked(x: Spec, y: Spec, *, order: Spec | None = None) -> list[Spec]:
             "encoding": {"x": x, "y": y},
         },
     ]
-
-
-def _hit(x: Spec, y: Spec) -> Spec:
-    """Invisible points, there to be hovered over."""
-    return {
-        "data": {"name": "all"},
-        "transform": [_SHOWN, {"filter": "isValid(datum.y)"}],
-        "mark": {"type": "point", "filled": True, "size": 120, "opacity": 0},
-        "encoding": {"x": x, "y": y},
-    }
 
 
 def _table(names: dict[str, str]) -> str:

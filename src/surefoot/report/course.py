@@ -14,7 +14,7 @@ from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import Row
 
 MOST_RUNS = 200  # on one page; more are sampled, and said
-MOST_ROWS = 60  # of one run
+MOST_ROWS = 50  # of one run
 _SPLITS = ("train", "test")
 
 
@@ -31,7 +31,7 @@ class Course:
 
     @classmethod
     def of(cls, runs: Sequence[Run]) -> "Course":
-        """The runs that have rows, at most 200 of them with at most 60 rows each, evenly taken."""
+        """The runs that have rows, at most 200 of them with at most 50 rows each, evenly taken."""
         held = [(spec, rows) for spec, rows in runs if rows]
         shown = evenly(held, MOST_RUNS)
         notes = []
@@ -144,30 +144,29 @@ class Course:
 
 def overview(facts: Sequence[Facts]) -> tuple[tuple[str, str], ...]:
     """How the runs of a study end, taken together."""
-    known = [each for each in facts if each.test is not None]
-    gaps = [(each.test.whole.gap, each) for each in known if each.test is not None]
-    if not gaps:
+    known = [(each.subject, each.test) for each in facts if each.test is not None]
+    if not known:
         return (("undecided", "No run has an observed test set: nothing can be said of the models' confidence."),)
-    over = sum(gap > 0 for gap, _ in gaps)
-    middle = sorted(gap for gap, _ in gaps)[len(gaps) // 2]
+    gaps = sorted(test.whole.gap for _, test in known)
+    middle = gaps[len(gaps) // 2]
     said: list[tuple[str, str]] = [
         (
             "look" if abs(middle) > 0.02 else "fine",
-            f"At the end {over} of {len(gaps)} models are more sure than right on test samples; the middle one by "
-            f"{100 * middle:+.1f} points (from {100 * min(gaps)[0]:+.1f} to {100 * max(gap for gap, _ in gaps):+.1f}).",
+            f"At the end {sum(gap > 0 for gap in gaps)} of {len(gaps)} models are more sure than right on test "
+            f"samples; the middle one by {100 * middle:+.1f} points ({100 * gaps[0]:+.1f} to {100 * gaps[-1]:+.1f}).",
         )
     ]
-    trained = [each.train.whole.gap for each in known if each.train is not None]
+    trained = [each.train.whole.gap for each in facts if each.train is not None]
     if trained:
         low = sum(gap < 0 for gap in trained)
         said.append(
             ("undecided", f"On training samples {low} of {len(trained)} models are less sure than right at the end.")
         )
-    best = min(known, key=lambda each: each.test.ece if each.test else 2.0)
-    if best.test is not None and len(known) > 1:
+    if len(known) > 1:
+        subject, best = min(known, key=lambda item: item[1].ece)
         sentence = (
-            f"Lowest final test ECE: {best.test.ece:.3f} by {best.subject}, accuracy {best.test.whole.accuracy:.3f}. "
-            f"One of {len(known)}, picked after the fact."
+            f"Lowest final test ECE: {best.ece:.3f} by {subject}, accuracy {best.whole.accuracy:.3f}. One of "
+            f"{len(known)}, picked after the fact."
         )
         said.append(("undecided", sentence))
     return tuple(said)
@@ -179,6 +178,7 @@ def run_sentences(diagnosis: Diagnosis) -> list[str]:
 
 
 def _run(spec: RunSpec, rows: Sequence[Row], keys: Sequence[str], dash: int) -> dict[str, Any]:
+    num_bins = _num_bins(rows[-1])
     present = [key for key in keys if any(row.get(key) is not None for row in rows)]
     return {
         "label": spec.label,
@@ -189,18 +189,19 @@ def _run(spec: RunSpec, rows: Sequence[Row], keys: Sequence[str], dash: int) -> 
         "edge": edge(spec),
         "steps": [int(row["step"] or 0) for row in rows],
         "columns": {key: [_short(row.get(key)) for row in rows] for key in present},
-        "bins": {split: [_bins(row, split) for row in rows] for split in _SPLITS if _num_bins(rows[-1])},
+        "bins": {split: [_bins(row, split, num_bins) for row in rows] for split in _SPLITS if num_bins},
         "diagnosis": run_sentences(diagnose(run_facts(spec, rows))),
     }
 
 
-def _bins(row: Row, split: str) -> list[list[float | None]]:
-    """Place, count, mean confidence and number of right ones of the bins that hold samples."""
-    held = []
-    for k in range(_num_bins(row)):
-        count, sure, right = (row.get(f"{split}/bin_{k + 1:02d}_{what}") for what in ("count", "confidence", "right"))
+def _bins(row: Row, split: str, num_bins: int) -> list[int]:
+    """Place, count, mean confidence in 1/10,000 and number of right ones of the bins that hold samples, one by one."""
+    held: list[int] = []
+    for k in range(num_bins):
+        place = f"{split}/bin_{k + 1:02d}_"
+        count, sure, right = row.get(place + "count"), row.get(place + "confidence"), row.get(place + "right")
         if count and sure is not None and right is not None:
-            held.append([k, int(count), _short(sure, digits=5), int(right)])
+            held += [k, int(count), round(1e4 * sure), int(right)]
     return held
 
 
@@ -228,5 +229,5 @@ def _values(runs: Sequence[Run], key: str) -> list[float]:
     return [value for _, rows in runs for row in rows if (value := row.get(key)) is not None]
 
 
-def _short(value: float | None, *, digits: int = 7) -> float | None:
+def _short(value: float | None, *, digits: int = 6) -> float | None:
     return None if value is None else float(f"{value:.{digits}g}")

@@ -64,9 +64,10 @@ def evaluation_page(
 def diagram_charts(name: str, bins: "Sequence[ReliabilityBin]", *, level: float) -> tuple[Chart, ...]:
     """The reliability diagram and the histogram of fixed bins."""
     held = [
-        [k, each.count, each.confidence, round((each.accuracy or 0.0) * each.count)]
+        number
         for k, each in enumerate(bins)
         if each.count
+        for number in (k, each.count, 1e4 * (each.confidence or 0.0), round((each.accuracy or 0.0) * each.count))
     ]
     source = {"kind": "bins", "values": held}
     return (

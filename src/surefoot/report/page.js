@@ -18,8 +18,10 @@
   };
 
   const binRows = (parts) => {
-    const total = parts.reduce((sum, part) => sum + part[1], 0);
-    return parts.map(([place, count, confidence, right]) => {
+    const fours = Array.from({ length: parts.length / 4 }, (_, k) => parts.slice(4 * k, 4 * k + 4));
+    const total = fours.reduce((sum, four) => sum + four[1], 0);
+    return fours.map(([place, count, tenThousandths, right]) => {
+      const confidence = tenThousandths / 10000;
       const accuracy = right / count;
       const [low, high] = wilson(accuracy, count, page.z);
       return {
@@ -141,8 +143,25 @@
     if (first !== null && !at.shown.has(page.runs[at.run].optimizer)) pick(first, page.runs[first].steps.length - 1);
   };
 
+  const REACH = 25;  // pixels
+  const nearest = (chart, view, canvas, event) => {
+    const box = canvas.getBoundingClientRect();
+    const [left, top] = view.origin();
+    const around = view.padding();
+    const [px, py] = [event.clientX - box.x - around.left - left, event.clientY - box.y - around.top - top];
+    const [x, y] = [view.scale("x"), view.scale("y")];
+    let [best, least] = [null, REACH * REACH];
+    for (const point of chart.points) {
+      if (point.y == null || !at.shown.has(point.optimizer)) continue;
+      const far = (x(chart.x ? point.x : point.step) - px) ** 2 + (y(point.y) - py) ** 2;
+      if (far < least) [best, least] = [point, far];
+    }
+    return best;
+  };
+
   const embed = async (name) => {
     const chart = charts[name];
+    const began = { ...at };
     const style = getComputedStyle(document.documentElement);
     const ink = style.getPropertyValue("--ink").trim();
     const line = style.getPropertyValue("--line").trim();
@@ -151,10 +170,16 @@
     for (const param of spec.params) {
       if (param.name === "ink") param.value = ink;
       if (param.name === "shown") param.value = [...at.shown];
-      if (param.name === "step" && page.runs && page.runs[at.run]) param.value = page.runs[at.run].steps[at.row];
+      const run = (page.runs || [])[at.run];
+      if (run && param.name === "step") param.value = run.steps[at.row];
+      if (run && param.name === "edge") param.value = run.edge || -1;
+      if (run && param.name === "colour") param.value = page.colours[run.optimizer];
     }
     spec.datasets = chart.kind === "bins" ? { bins: bins(chart) } : { picked: pickedRun(chart) };
-    if (chart.kind === "course") Object.assign(spec.datasets, { all: everyRun(chart), edges: edges() });
+    if (chart.kind === "course") {
+      chart.points = everyRun(chart);
+      Object.assign(spec.datasets, { all: chart.points.map((point) => ({ ...point })), edges: edges() });
+    }
     if (!edges().length) spec.layer = spec.layer.filter((layer) => !layer.data || layer.data.name !== "edges");
     spec.config = {
       background: paper, view: { stroke: line }, font: "system-ui, sans-serif",
@@ -170,16 +195,24 @@
     const canvas = place.querySelector("canvas");
     if (canvas) { canvas.setAttribute("role", "presentation"); }
     if (chart.kind === "course") {
-      result.view.addEventListener("pointermove", (event, item) => {
-        if (item && item.datum && item.datum.row !== undefined) pick(item.datum.run, item.datum.row);
+      place.addEventListener("pointermove", (event) => {
+        const near = nearest(chart, views.get(name), canvas, event);
+        if (near) pick(near.run, near.row);
       });
     }
-    await refresh(result.view, chart);
+    if (at.run !== began.run || at.row !== began.row) await refresh(result.view, chart);
   };
 
   const all = async () => {
-    for (const name of Object.keys(charts)) {
-      await embed(name);
+    const far = (name) => {  // from what is on the screen
+      const box = byId(`chart-${name}`).getBoundingClientRect();
+      return Math.max(0, box.top - innerHeight, -box.bottom);
+    };
+    const waiting = Object.keys(charts);
+    for (let drawn = 1; waiting.length; drawn += 1) {
+      waiting.sort((one, other) => far(one) - far(other));
+      await embed(waiting.shift());
+      if (drawn === 2 || !waiting.length) document.documentElement.dataset.usable = "yes";
       await new Promise((resolve) => setTimeout(resolve));  // so that the page answers in between
     }
     document.documentElement.dataset.ready = "yes";
@@ -216,7 +249,9 @@
     at.row = atEnd ? page.runs[at.run].steps.length - 1 : at.row;
     page.runs.forEach((run, index) => { list.options[index].textContent = run.label; });
     for (const [name, view] of views) {
-      if (charts[name].kind === "course") view.data("all", everyRun(charts[name]));
+      if (charts[name].kind !== "course") continue;
+      charts[name].points = everyRun(charts[name]);
+      view.data("all", charts[name].points.map((point) => ({ ...point })));
     }
     show();
   };

@@ -121,7 +121,10 @@ def findings(diagnosis: Diagnosis) -> tuple[tuple[str, str], ...]:
 
 def inert_json(content: Any) -> str:
     """JSON that is safe inside a script element: it cannot close it, and NaN is null."""
-    text = json.dumps(_plain(content), separators=(",", ":"), allow_nan=False)
+    try:
+        text = json.dumps(content, separators=(",", ":"), allow_nan=False)
+    except ValueError:  # rare: looking at every number first would double the time
+        text = json.dumps(_plain(content), separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 

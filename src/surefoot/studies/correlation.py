@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,6 +21,7 @@ class Trajectory:
 
     spec: RunSpec
     rows: list[Row]
+    _chosen: dict[tuple[str, str], list[Row]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def optimizer(self) -> str:
@@ -42,7 +43,12 @@ class Trajectory:
         return max(self.rows, key=lambda row: row[key] or 0)
 
     def chosen(self, sampling: str, window: str) -> list[Row]:
-        """The rows on the equally or the log-spaced grid, inside a window of the run."""
+        """The rows on the equally or the log-spaced grid, inside a window of the run; found once, asked for often."""
+        if (sampling, window) not in self._chosen:
+            self._chosen[sampling, window] = self._choose(sampling, window)
+        return self._chosen[sampling, window]
+
+    def _choose(self, sampling: str, window: str) -> list[Row]:
         on_grid = self.spec.schedule.equally_spaced if sampling == "equal" else self.spec.schedule.log_spaced
         low, high = self._bounds(window)
         return [row for row in self.rows if on_grid(int(row["step"] or 0)) and low <= (row["step"] or 0) <= high]

@@ -1,0 +1,101 @@
+"""How long the page of a study of 200 runs takes to make, what it weighs, and when a browser can use it.
+
+`python benchmarks/report.py` prints a table; it writes nothing. The runs are copies of the archived runs of
+results/coupling/digits under other seeds, with bins of a reliability diagram added to every row.
+"""
+
+import json
+import random
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from surefoot.report.page import chart_scripts
+from surefoot.report.study import write_page
+from surefoot.runs.spec import RunSpec
+from surefoot.runs.store import Row, RunFolder
+from surefoot.studies.outcome import study_outcome
+from surefoot.table import Table
+
+RESULTS = Path(__file__).parents[1] / "results" / "coupling" / "digits"
+NUM_RUNS = 200
+BARS = {"seconds to make": 20.0, "megabytes": 8.0, "seconds until usable": 3.0, "seconds until all is drawn": None}
+
+
+def with_bins(rows: list[Row], draw: random.Random) -> list[Row]:
+    made = []
+    for row in rows:
+        bins: Row = {}
+        for split in ("train", "test"):
+            for k in range(15):
+                count = draw.randint(0, 60)
+                bins[f"{split}/bin_{k + 1:02d}_count"] = count
+                bins[f"{split}/bin_{k + 1:02d}_confidence"] = (k + draw.random()) / 15 if count else None
+                bins[f"{split}/bin_{k + 1:02d}_right"] = draw.randint(0, count)
+        made.append({**row, **bins})
+    return made
+
+
+def write_study(root: Path) -> None:
+    draw = random.Random(0)
+    sources = [RunFolder(path) for path in sorted((RESULTS / "runs").iterdir())]
+    labels = {}
+    for number in range(NUM_RUNS):
+        source = sources[number % len(sources)]
+        spec = RunSpec.from_dict({**source.spec.to_dict(), "seed": number // len(sources)})
+        folder = RunFolder(root / "runs" / spec.id)
+        folder.path.mkdir(parents=True)
+        folder.write_record({**source.record, "id": spec.id, "label": spec.label, "spec": spec.to_dict()})
+        rows = with_bins(source.rows()[0], draw)
+        folder.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        labels[spec.id] = spec.label
+    record = json.loads((RESULTS / "study.json").read_text())
+    (root / "study.json").write_text(json.dumps({**record, "runs": labels}))
+
+
+def seconds_in_browser(page: Path) -> tuple[float | None, float | None]:
+    chromium = shutil.which("chromium")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        return None, None
+    if chromium is None:
+        return None, None
+    flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=flags)
+        found = []
+        for _ in range(3):
+            view = browser.new_page()
+            start = time.perf_counter()
+            view.goto(page.as_uri())
+            view.wait_for_function("document.documentElement.dataset.usable === 'yes'", timeout=120_000)
+            usable = time.perf_counter() - start
+            view.wait_for_function("document.documentElement.dataset.ready === 'yes'", timeout=120_000)
+            found.append((usable, time.perf_counter() - start))
+            view.close()
+        browser.close()
+    return sorted(found)[1]
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        write_study(root)
+        start, busy = time.perf_counter(), time.process_time()
+        outcome = study_outcome(root)
+        folders = [RunFolder(path) for path in sorted((root / "runs").iterdir())]
+        page = write_page(root, outcome, [(folder.spec, folder.rows()[0]) for folder in folders])
+        seconds, busy = time.perf_counter() - start, time.process_time() - busy
+        usable, drawn = seconds_in_browser(page)
+        weight = page.stat().st_size / 1e6
+    measured = dict(zip(BARS, (seconds, weight, usable, drawn), strict=True))
+    rows = tuple((name, measured[name], bar) for name, bar in BARS.items())
+    scripts = f"{len(chart_scripts()) / 1e6:.2f} MB of the page are its scripts. Made in {busy:.1f} s of CPU time. "
+    scripts += f"Chromium: median of 3; usable: the controls and the first two charts answer. {NUM_RUNS} runs."
+    print(Table("report", f"The page of {NUM_RUNS} runs", ("what", "measured", "bar"), rows, (scripts,)).markdown())
+
+
+if __name__ == "__main__":
+    main()
