@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test check lint types setup setup-dev bench bench-metrics bench-curvature bench-optim bench-corruptions bench-losses bench-ensembles bench-certificates test-peers clean bench-studies test-ray
+.PHONY: help demo test check lint types setup setup-dev bench bench-metrics bench-curvature bench-optim bench-corruptions bench-losses bench-ensembles bench-certificates test-peers clean bench-studies test-ray bench-report evidence screenshot
 
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -55,6 +55,15 @@ bench-certificates: setup-dev  ## the one of certificates; SUREFOOT_DATA must na
 test-ray: setup-dev  ## the tests of studies on a Ray cluster, which needs 250 MB more
 	$(PIP) --editable '.[ray]'
 	$(BIN)/python -m pytest tests/studies/test_ray.py
+
+evidence: setup-dev  ## read again what the committed results say, for diagnoses
+	$(BIN)/python -m surefoot.report.evidence results
+
+screenshot: setup-dev  ## make docs/report.png, with Chromium
+	$(BIN)/python docs/screenshot.py
+
+bench-report: setup-dev  ## time the page of 200 runs, in Chromium too
+	$(BIN)/python benchmarks/report.py
 
 test-peers: .venv-peers/is-set-up  ## the tests against tools that only this venv can hold
 	.venv-peers/bin/python -m pytest tests/peers/test_curvature.py

@@ -229,5 +229,5 @@ def _values(runs: Sequence[Run], key: str) -> list[float]:
     return [value for _, rows in runs for row in rows if (value := row.get(key)) is not None]
 
 
-def _short(value: float | None, *, digits: int = 6) -> float | None:
+def _short(value: float | None, *, digits: int = 7) -> float | None:
     return None if value is None else float(f"{value:.{digits}g}")
