@@ -30,6 +30,8 @@ def test_the_readmes_commands_exist() -> None:
         "certify",
         "study",
         "compare",
+        "diagnose",
+        "watch",
         "report",
         "list",
         "doctor",

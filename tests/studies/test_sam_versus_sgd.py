@@ -32,12 +32,11 @@ def run(optimizer: str, seed: int, eces: list[float], *, tce: float, confidence:
             "test/confidence": confidence,
             "test/ece_temperature": None if k == 0 else tce + 0.001 * seed,
             "test/ece_isotonic": 0.09,
-            "test/bin_00_count": 0.0,
-            "test/bin_01_count": 50.0,
-            "test/bin_01_confidence": 0.8,
-            "test/bin_01_accuracy": 0.7,
-            "test/bin_01_low": 0.6,
-            "test/bin_01_high": 0.8,
+            "test/bin_01_count": 0.0,
+            "test/bin_01_right": 0.0,
+            "test/bin_02_count": 50.0,
+            "test/bin_02_confidence": 0.8,
+            "test/bin_02_right": 35.0,
         }
         for k, ece in enumerate(eces)
     ]

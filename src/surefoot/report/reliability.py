@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _FIELDS = ("count", "confidence", "right")
 _LEVEL = 0.95
 
+
 @dataclass(frozen=True)
 class StoredBin:
     """A bin as a run's row holds it."""
