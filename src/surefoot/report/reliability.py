@@ -4,9 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import torch
-
-from surefoot.metrics.intervals.means import wilson
+from surefoot.profile import wilson
 from surefoot.report.plots import OVER, UNDER, svg
 
 if TYPE_CHECKING:
@@ -42,9 +40,8 @@ def stored_bins(row: Mapping[str, float | None]) -> list[StoredBin]:
         if not count:
             found.append(StoredBin(*place, None, None, None, None))
             continue
-        share = torch.tensor(right / count, dtype=torch.float64)
-        low, high = wilson(share, torch.tensor(count, dtype=torch.float64), tail=(1 - _LEVEL) / 2)
-        found.append(StoredBin(*place, confidence, float(share), float(low), float(high)))
+        low, high = wilson(right / count, int(count), tail=(1 - _LEVEL) / 2)
+        found.append(StoredBin(*place, confidence, right / count, low, high))
     return found
 
 
