@@ -135,7 +135,7 @@ def chart_scripts() -> str:
         import vl_convert
     except ImportError:
         raise ImportError("The page needs vl-convert-python: pip install 'surefoot[report]'.") from None
-    return str(vl_convert.javascript_bundle()).replace("</script", "<\\/script")
+    return str(vl_convert.javascript_bundle()).replace("</script", "<\\/script")  # type: ignore[call-arg, unused-ignore]
 
 
 def _own(name: str) -> str:
