@@ -1,5 +1,7 @@
 """The reliability diagram of every split, as numbers."""
 
+import math
+
 from surefoot.metrics.bins import top_label_sums
 from surefoot.training.observers.observer import Stateless, keyed
 from surefoot.training.snapshot import Snapshot
@@ -8,7 +10,7 @@ from surefoot.training.snapshot import Snapshot
 class Reliability(Stateless):
     """Per equal-width bin of the confidence, the number of samples, their mean confidence and how many are right.
 
-    The mean confidence of an empty bin is not a number. Shares the forward pass.
+    Of an empty bin there is no mean confidence. Shares the forward pass.
     """
 
     def __init__(self, *, num_bins: int = 15) -> None:
@@ -23,6 +25,7 @@ class Reliability(Stateless):
         row: dict[str, float] = {}
         for split in snapshot.splits:
             sums = top_label_sums(snapshot.predictions(split), num_bins=self.num_bins)
-            parts = (sums.count, sums.score / sums.count, sums.hit)  # 0 / 0 is not a number
-            row |= keyed(split, self.quantities, [value for part in parts for value in part.tolist()])
+            parts = (sums.count, sums.score / sums.count, sums.hit)
+            values = keyed(split, self.quantities, [value for part in parts for value in part.tolist()])
+            row |= {key: value for key, value in values.items() if not math.isnan(value)}
         return row
