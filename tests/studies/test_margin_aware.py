@@ -11,6 +11,7 @@ from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import Row, RunFolder
 from surefoot.studies import margin_aware
 from surefoot.studies.correlation import Trajectory
+from surefoot.studies.margin_claims import corrupted, kept
 from surefoot.studies.study import read_study
 from surefoot.studies.tuned import gaps, method_of, setting_of, settings, tuned, usual
 
@@ -77,8 +78,8 @@ def test_options_are_chosen_by_the_validation_nll_of_the_end_that_counts() -> No
 
 
 def test_kept_is_counted_from_where_one_would_have_stopped() -> None:
-    assert margin_aware.kept(RUNS[0], RUNS) == pytest.approx((0.05, 0.2, 0.4))  # not from the untrained 0.02
-    assert margin_aware.kept(RUNS[3], RUNS) == pytest.approx((0.04, 0.04, 0.06))
+    assert kept(RUNS[0], RUNS) == pytest.approx((0.05, 0.2, 0.4))  # not from the untrained 0.02
+    assert kept(RUNS[3], RUNS) == pytest.approx((0.04, 0.04, 0.06))
 
 
 def test_tables_and_claims() -> None:
@@ -108,6 +109,32 @@ def test_claims_fail_where_the_numbers_do() -> None:
     assert verdicts == ["cross-entropy's is 0.041 debiased: nothing to cut", *["does not hold"] * 5]
     alone = margin_aware.outcome(swapped[:1], compare_with_paper=False)["claims"].rows
     assert {row[-1] for row in alone} == {"cannot tell at this scale"}
+
+
+def test_corruption_is_read_where_the_usual_budget_ends_else_at_the_last_step() -> None:
+    assert "corruption" not in [table.name for table in margin_aware.outcome(RUNS, compare_with_paper=False)["tables"]]
+
+    def corrupt(run: Trajectory, place: int, *, by: float) -> Trajectory:
+        rows = [dict(row) for row in run.rows]
+        for kind, factor in (("blur-3", 1.0), ("noise-3", 3.0)):
+            scores = {"accuracy": 0.5, "ece": by * factor, "ece_temperature": by * factor / 2, "auroc_ood": 0.7}
+            rows[place] |= {f"{kind}/{name}": value for name, value in scores.items()}
+        return Trajectory(run.spec, rows)
+
+    plain = [corrupt(run, 2, by=0.2 + 0.001 * run.spec.seed) for run in RUNS[:3]]
+    ours = [corrupt(run, 2, by=0.05 + 0.001 * run.spec.seed) for run in RUNS[3:6]]
+    assert corrupted([*plain, *ours], "cross_entropy")["sgd", 0] == pytest.approx(
+        {"accuracy": 0.5, "ece": 0.4, "ece_temperature": 0.2}
+    )
+    found = margin_aware.outcome([*plain, *ours], compare_with_paper=False)
+    assert found["claims"].rows[-1][1:] == ("-0.0990 [-0.1015, -0.0965] (n=3)", "holds")
+    assert [row[-1] for row in found["tables"][-1].rows] == [
+        "0.102 ± 0.002 (n=3)",
+        "0.402 ± 0.002 (n=3)",
+        "0.201 ± 0.001 (n=3)",
+    ]
+    late = [corrupt(run, -1, by=0.3) for run in RUNS[:3]]
+    assert corrupted(late, "cross_entropy")["sgd", 1]["ece"] == pytest.approx(0.6)
 
 
 def test_what_a_run_must_measure() -> None:

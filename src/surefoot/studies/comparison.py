@@ -197,14 +197,14 @@ def interval_of(values: Sequence[float]) -> tuple[float, float] | None:
     return t_interval(values, limits=None)
 
 
-def with_interval(values: Sequence[float]) -> str | None:
+def with_interval(values: Sequence[float], *, digits: int = 2) -> str | None:
     """The mean with its interval and number, as it is printed; None for no values."""
     if not values:
         return None
     mean = sum(values) / len(values)
     interval = interval_of(values)
-    spread = "" if interval is None else f" [{interval[0]:+.2f}, {interval[1]:+.2f}]"
-    return f"{mean:+.2f}{spread} (n={len(values)})"
+    spread = "" if interval is None else f" [{interval[0]:+.{digits}f}, {interval[1]:+.{digits}f}]"
+    return f"{mean:+.{digits}f}{spread} (n={len(values)})"
 
 
 def _last(rows: Sequence[Row], key: str) -> float | None:

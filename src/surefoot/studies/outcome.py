@@ -13,6 +13,7 @@ from surefoot.runs.store import RunFolder, newer, read_record
 from surefoot.studies import (
     certificates,
     coupling,
+    decoupling,
     edge_of_stability,
     interventions,
     margin_aware,
@@ -37,6 +38,7 @@ OUTCOMES: dict[str, Analysis] = {
     "certificates": certificates,
     "combinations": COMBINATIONS,
     "coupling": coupling,
+    "decoupling": decoupling,
     "edge_of_stability": edge_of_stability,
     "flatness": FLATNESS,
     "interventions": interventions,

@@ -11,6 +11,7 @@ from surefoot.theory.kinks import kinks
 from surefoot.theory.lipschitz import margin_lipschitz, robust_margin_floor
 from surefoot.theory.logit_curvature import logit_curvature
 from surefoot.theory.proxies import MiniBatch, input_gradient_margins, low_rank_sharpness, mini_batch
+from surefoot.theory.rescaling import Decoupled, decoupled, rescaled
 from surefoot.theory.robust import RobustMargins, robust_margins
 from surefoot.theory.sam import SamTheory, sam_certificates
 from surefoot.theory.shift import Shift, certified_on_shift, smallest_shift
@@ -19,6 +20,7 @@ from surefoot.theory.tail import Tail, ece_by_decile, exact_ece, log_missing, pr
 __all__ = [
     "Ascent",
     "Certificate",
+    "Decoupled",
     "MiniBatch",
     "NoSoundBound",
     "RobustMargins",
@@ -32,6 +34,7 @@ __all__ = [
     "certificate",
     "certified_on_shift",
     "curvature_certificates",
+    "decoupled",
     "ece_by_decile",
     "exact_ece",
     "exact_predictions",
@@ -43,6 +46,7 @@ __all__ = [
     "margin_lipschitz",
     "mini_batch",
     "predicted_margin",
+    "rescaled",
     "robust_calibration_certificates",
     "robust_margin_floor",
     "robust_margins",

@@ -6,6 +6,7 @@ from surefoot.training.observers.batch_sharpness import BatchSharpness
 from surefoot.training.observers.calibration import Calibration
 from surefoot.training.observers.certificates import Certificates
 from surefoot.training.observers.curvature import Curvature, HessianCurvature
+from surefoot.training.observers.decoupling import Decoupling
 from surefoot.training.observers.margins import Margins
 from surefoot.training.observers.observer import Observer
 from surefoot.training.observers.posthoc import Posthoc
@@ -21,6 +22,7 @@ OBSERVERS: dict[str, Callable[..., Observer]] = {
     "calibration": Calibration,
     "certificates": Certificates,
     "curvature": Curvature,
+    "decoupling": Decoupling,
     "hessian": HessianCurvature,
     "margins": Margins,
     "posthoc": Posthoc,
@@ -38,6 +40,7 @@ __all__ = [
     "Calibration",
     "Certificates",
     "Curvature",
+    "Decoupling",
     "HessianCurvature",
     "Margins",
     "Observer",
