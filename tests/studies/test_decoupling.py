@@ -47,22 +47,22 @@ def test_what_is_not_homogeneous_is_refused_before_it_trains(tmp_path: Path) -> 
 
 def made(seed: int, *, train: float, test: float, same: float = 1.0) -> Trajectory:
     row: dict[str, float | None] = {"step": 30, "gradients": 30}
-    for factor, by in (("times-1", 0.0), ("times-2", 1.0)):
+    for factor, by in (("times-0.5", -0.5), ("times-1", 0.0), ("times-2", 1.0)):
         row |= {f"{factor}/train_ece": 0.1 + by * train, f"{factor}/test_ece": 0.1 + by * test}
-        row |= {f"{factor}/test_nll": 1.0 + by * test, f"{factor}/same": same if by else 1.0}
+        row |= {f"{factor}/test_nll": 1.0 + by * test, f"{factor}/same": same if by > 0 else by == 0}
     return Trajectory(replace(RunSpec.from_dict(TREE), seed=seed), [row])
 
 
 def test_claims_follow_the_numbers() -> None:
     runs = [made(seed, train=-0.05 - 0.001 * seed, test=0.08 + 0.001 * seed) for seed in range(3)]
     claims = decoupling.outcome(runs, compare_with_paper=False)["claims"].rows
-    assert [row[-1] for row in claims] == ["holds"] * 4
-    assert claims[0][1] == "in 6 of 6 copies"
-    assert str(claims[1][1]).startswith("-0.0510 [")
+    assert [row[-1] for row in claims] == ["holds", "does not hold", *["holds"] * 3]
+    assert [row[1] for row in claims[:2]] == ["in 3 of 3 runs", "in 0 of 3 runs"]
+    assert str(claims[2][1]).startswith("-0.0510 [")
     other = [made(seed, train=0.05 + 0.001 * seed, test=0.0, same=1.0 - (seed == 2)) for seed in range(3)]
     claims = decoupling.outcome(other, compare_with_paper=False)["claims"].rows
-    assert [row[-1] for row in claims] == ["does not hold", "does not hold", *["cannot tell at this scale"] * 2]
-    assert str(claims[1][1]).endswith("(n=2)")
+    assert [row[-1] for row in claims] == [*["does not hold"] * 3, *["cannot tell at this scale"] * 2]
+    assert str(claims[2][1]).endswith("(n=2)")
 
 
 def test_a_run_without_the_observer_is_refused() -> None:

@@ -82,14 +82,13 @@ def _copies(runs: Sequence[Trajectory]) -> Table:
 
 
 def _claims(runs: Sequence[Trajectory]) -> Table:
-    copies = [held(run, factor) for run in runs for factor in factors([run])]
-    rows: list[tuple[Cell, ...]] = [
-        (
-            "margins can be multiplied at one sharpness",
-            f"in {sum(copies)} of {len(copies)} copies",
-            UNSURE if not copies else "holds" if all(copies) else "does not hold",
+    rows: list[tuple[Cell, ...]] = []
+    for text, factor in (("twice", TWICE), ("half", "times-0.5")):
+        copies = [held(run, factor) for run in runs if factor in factors([run])]
+        said = UNSURE if not copies else "holds" if all(copies) else "does not hold"
+        rows.append(
+            (f"{text} the margins can be had at one sharpness", f"in {sum(copies)} of {len(copies)} runs", said)
         )
-    ]
     for text, key, lower in (
         ("training ECE falls with twice the margins, at one sharpness", "train_ece", True),
         ("test ECE rises with twice the margins, at one sharpness", "test_ece", False),

@@ -99,7 +99,7 @@ def margin_claims(runs: Sequence[Trajectory]) -> Table:
         rows=tuple(rows),
         notes=(
             "Differences are ours less the other, paired by optimizer and seed, with Student's 95 % interval; a claim "
-            "holds or does not where the whole interval lies on one side. Cuts and what is kept go by means over seeds.",
+            "holds or does not where the whole interval lies on one side. Cuts and what is kept go by means of seeds.",
         ),
     )
 
