@@ -47,7 +47,7 @@ def correlation_by_end(curves: Sequence[Mapping[str, Any]], *, optimizers: Seque
                     ax.plot(*zip(*known, strict=True), color=colour_of(curve["optimizer"]), linewidth=1)
             ax.axhline(0, color="grey", linewidth=0.6)
             ax.set_title(kind, fontsize=9)
-            ax.set_xlabel("end of the window, share of the run")
+        figure.supxlabel("end of the window, share of the run", fontsize=10)
         axes[0][0].set_ylabel("Pearson r")
         axes[0][0].set_ylim(-1.05, 1.05)
         for optimizer in optimizers:
