@@ -32,9 +32,10 @@ def main() -> None:
         page = browser.new_page(viewport={"width": 1000, "height": 900})
         page.goto((Path(folder) / "report.html").as_uri())
         page.wait_for_function("document.documentElement.dataset.ready === 'yes'", timeout=120_000)
-        page.locator(".controls").scroll_into_view_if_needed()
-        page.locator("form.controls").evaluate("form => scrollTo(0, form.getBoundingClientRect().top + scrollY)")
-        page.wait_for_timeout(500)
+        page.locator("#step").fill("20")  # while the noise is being learnt by heart
+        page.locator("#step").dispatch_event("input")
+        page.locator("h2", has_text="How sure").evaluate("place => scrollTo(0, place.offsetTop - 500)")
+        page.wait_for_timeout(1500)
         page.screenshot(path=ROOT / "docs" / "report.png")
         browser.close()
 
