@@ -1,20 +1,24 @@
 """How long the page of a study of 200 runs takes to make, what it weighs, and when a browser can use it.
 
-`python benchmarks/report.py` prints a table; it writes nothing. The runs are copies of the archived runs of
-results/coupling/digits under other seeds, with bins of a reliability diagram added to every row.
+The runs are copies of the archived runs of results/coupling/digits under other seeds.
+
+Usage: python benchmarks/report.py [--out results/benchmarks/report.md]
 """
 
+import argparse
 import json
-import random
+import os
 import shutil
 import tempfile
 import time
 from pathlib import Path
 
+from surefoot.files import write_atomically
 from surefoot.report.page import chart_scripts
 from surefoot.report.study import write_page
+from surefoot.runs.origin import commit, hardware, versions
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import Row, RunFolder
+from surefoot.runs.store import RunFolder
 from surefoot.studies.outcome import study_outcome
 from surefoot.table import Table
 
@@ -23,22 +27,7 @@ NUM_RUNS = 200
 BARS = {"seconds to make": 20.0, "megabytes": 8.0, "seconds until usable": 3.0, "seconds until all is drawn": None}
 
 
-def with_bins(rows: list[Row], draw: random.Random) -> list[Row]:
-    made = []
-    for row in rows:
-        bins: Row = {}
-        for split in ("train", "test"):
-            for k in range(15):
-                count = draw.randint(0, 60)
-                bins[f"{split}/bin_{k + 1:02d}_count"] = count
-                bins[f"{split}/bin_{k + 1:02d}_confidence"] = (k + draw.random()) / 15 if count else None
-                bins[f"{split}/bin_{k + 1:02d}_right"] = draw.randint(0, count)
-        made.append({**row, **bins})
-    return made
-
-
 def write_study(root: Path) -> None:
-    draw = random.Random(0)
     sources = [RunFolder(path) for path in sorted((RESULTS / "runs").iterdir())]
     labels = {}
     for number in range(NUM_RUNS):
@@ -47,8 +36,7 @@ def write_study(root: Path) -> None:
         folder = RunFolder(root / "runs" / spec.id)
         folder.path.mkdir(parents=True)
         folder.write_record({**source.record, "id": spec.id, "label": spec.label, "spec": spec.to_dict()})
-        rows = with_bins(source.rows()[0], draw)
-        folder.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        folder.metrics.write_text("".join(json.dumps(row) + "\n" for row in source.rows()[0]))
         labels[spec.id] = spec.label
     record = json.loads((RESULTS / "study.json").read_text())
     (root / "study.json").write_text(json.dumps({**record, "runs": labels}))
@@ -80,6 +68,10 @@ def seconds_in_browser(page: Path) -> tuple[float | None, float | None]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", type=Path, default=Path("results/benchmarks/report.md"))
+    arguments = parser.parse_args()
+    load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         write_study(root)
@@ -94,7 +86,12 @@ def main() -> None:
     rows = tuple((name, measured[name], bar) for name, bar in BARS.items())
     scripts = f"{len(chart_scripts()) / 1e6:.2f} MB of the page are its scripts. Made in {busy:.1f} s of CPU time. "
     scripts += f"Chromium: median of 3; usable: the controls and the first two charts answer. {NUM_RUNS} runs."
-    print(Table("report", f"The page of {NUM_RUNS} runs", ("what", "measured", "bar"), rows, (scripts,)).markdown())
+    table = Table("report", f"The page of {NUM_RUNS} runs", ("what", "measured (n = 1)", "bar"), rows, (scripts,))
+    about = (
+        f"Load before: {load:.1f}. Commit {commit()}; {versions()}; {hardware()}. Made by: python benchmarks/report.py"
+    )
+    print(table.markdown() + "\n" + about)
+    write_atomically(arguments.out, f"# The report page\n\n{table.markdown()}\n{about}\n".encode())
 
 
 if __name__ == "__main__":
