@@ -152,7 +152,7 @@ TINY: dict[str, tuple[dict[str, Any], bool]] = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "text_transformer"])  # takes no images
 def test_models(name: str) -> None:
     options, smooth = TINY[name]
     found = kinks(MODELS[name](input_shape=(3, 8, 8), num_classes=3, **options), torch.randn(2, 3, 8, 8))

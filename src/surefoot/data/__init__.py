@@ -11,6 +11,7 @@ from surefoot.data.digits import digits
 from surefoot.data.fetched import cifar10, fashion_mnist, mnist
 from surefoot.data.folder import folder, tiny_imagenet
 from surefoot.data.predictions_file import read_predictions
+from surefoot.data.python_text import python_text
 from surefoot.data.svhn import svhn, svhn_crops
 
 DATASETS: dict[str, Callable[..., Dataset]] = {
@@ -22,6 +23,7 @@ DATASETS: dict[str, Callable[..., Dataset]] = {
     "fashion-mnist": fashion_mnist,
     "folder": folder,
     "mnist": mnist,
+    "python-text": python_text,
     "svhn": svhn,
     "tiny-imagenet": tiny_imagenet,
 }

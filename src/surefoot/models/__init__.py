@@ -10,6 +10,7 @@ from surefoot.models.pyramidnet import PyramidNet
 from surefoot.models.resnet import ResNet
 from surefoot.models.resnet18 import ResNet18
 from surefoot.models.resnet50 import ResNet50
+from surefoot.models.text_transformer import TextTransformer
 from surefoot.models.vit import ViT
 from surefoot.models.wide_resnet import WideResNet
 
@@ -20,8 +21,20 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "resnet": ResNet,
     "resnet18": ResNet18,
     "resnet50": ResNet50,
+    "text_transformer": TextTransformer,
     "vit": ViT,
     "wide_resnet": WideResNet,
 }
 
-__all__ = ["CNN", "MLP", "MODELS", "PyramidNet", "ResNet", "ResNet18", "ResNet50", "ViT", "WideResNet"]
+__all__ = [
+    "CNN",
+    "MLP",
+    "MODELS",
+    "PyramidNet",
+    "ResNet",
+    "ResNet18",
+    "ResNet50",
+    "TextTransformer",
+    "ViT",
+    "WideResNet",
+]

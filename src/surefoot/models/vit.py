@@ -2,9 +2,9 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from surefoot.models.images import check_images
+from surefoot.models.transformer_block import TransformerBlock, start_small
 
 
 class ViT(nn.Module):
@@ -43,16 +43,12 @@ class ViT(nn.Module):
         self.patches = nn.Conv2d(channels, dim, patch, stride=patch)
         self.token = nn.Parameter(torch.zeros(1, 1, dim))
         self.positions = nn.Parameter(torch.zeros(1, 1 + (height // patch) * (width // patch), dim))
-        self.blocks = nn.Sequential(*(_Block(dim, heads, mlp) for _ in range(depth)))
+        self.blocks = nn.Sequential(*(TransformerBlock(dim, heads, mlp) for _ in range(depth)))
         self.norm = nn.LayerNorm(dim, eps=1e-6)
         self.head = nn.Linear(dim, num_classes)
-        for module in self.modules():
-            if isinstance(module, nn.Linear | nn.Conv2d):
-                nn.init.trunc_normal_(module.weight, std=0.02, a=-0.04, b=0.04)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-        nn.init.trunc_normal_(self.positions, std=0.02, a=-0.04, b=0.04)
-        nn.init.trunc_normal_(self.token, std=0.02, a=-0.04, b=0.04)
+        start_small(self)
+        for p in (self.positions, self.token):
+            nn.init.trunc_normal_(p, std=0.02, a=-0.04, b=0.04)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits [N, K] of images [N, C, H, W]."""
@@ -60,30 +56,3 @@ class ViT(nn.Module):
         tokens = torch.cat([self.token.expand(len(patches), -1, -1), patches], dim=1) + self.positions
         logits: Tensor = self.head(self.norm(self.blocks(tokens)[:, 0]))
         return logits
-
-
-class _Block(nn.Module):
-    def __init__(self, dim: int, heads: int, mlp: int) -> None:
-        super().__init__()
-        self.attend = nn.Sequential(nn.LayerNorm(dim, eps=1e-6), _Attention(dim, heads))
-        self.think = nn.Sequential(nn.LayerNorm(dim, eps=1e-6), nn.Linear(dim, mlp), nn.GELU(), nn.Linear(mlp, dim))
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        tokens = tokens + self.attend(tokens)
-        total: Tensor = tokens + self.think(tokens)
-        return total
-
-
-class _Attention(nn.Module):
-    # of two plain linear layers, not torch's fused module: ensembles replace linear layers by their own
-    def __init__(self, dim: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.into = nn.Linear(dim, 3 * dim)
-        self.out = nn.Linear(dim, dim)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        query, key, value = self.into(tokens).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)  # [N, h, T, d]
-        mixed = F.scaled_dot_product_attention(query, key, value)
-        total: Tensor = self.out(mixed.transpose(1, 2).flatten(2))  # [N, T, D]
-        return total
