@@ -106,3 +106,27 @@ def test_every_shipped_study_can_be_built(name: str, scale: str, request: pytest
         for _ in range(2 if scale == "paper" else 1):
             training.advance()
         assert training.step == (2 if scale == "paper" else 1)
+
+
+def test_axes_have_roles(tmp_path: Path) -> None:
+    path = tmp_path / "why.toml"
+    path.write_text(GOOD)
+    everything = ("optimizer.name", "optimizer.lr", "optimizer.momentum", "batch_size")
+    found = read_study(str(path)).axes
+    assert (set(found["scientific"]), found["nuisance"], found["fixed"]) == (set(everything), ("seed",), ())
+    roles = '[axes]\nscientific = ["optimizer"]\nnuisance = ["optimizer.lr", "seed"]\nfixed = ["batch_size"]\n'
+    path.write_text(GOOD.replace("[scales.small]", roles + "[scales.small]"))
+    found = read_study(str(path)).axes
+    assert set(found["scientific"]) == {"optimizer.name", "optimizer.momentum"}
+    assert (set(found["nuisance"]), found["fixed"]) == ({"optimizer.lr", "seed"}, ("batch_size",))
+    path.write_text(GOOD.replace("[scales.small]", roles.replace('"batch_size"', "") + "[scales.small]"))
+    with pytest.raises(ValueError, match=r"`batch_size` varies: say in \[axes\] whether it is scientific"):
+        read_study(str(path))
+    path.write_text(GOOD.replace("[scales.small]", roles.replace("fixed", "fixd") + "[scales.small]"))
+    with pytest.raises(ValueError, match="Unknown key in \\[axes\\] 'fixd'"):
+        read_study(str(path))
+
+
+@pytest.mark.parametrize("path", study_files().values(), ids=lambda path: path.stem)
+def test_shipped_studies_mark_their_axes(path: Path) -> None:
+    assert "[axes]" in path.read_text()

@@ -14,6 +14,8 @@ _SHOWN = 10  # names of runs left out; all of them with --dry-run
 
 def show_plan(study: "Study", plan: "Plan", *, json: bool) -> None:
     """All runs of a study with what becomes of each, on stdout, and the sums on stderr (in JSON: with them)."""
+    from surefoot.studies.study import told_axes
+
     out = {trial.id for trial in plan.left_out}
     todo = {trial.id for trial in plan.trials}
     states = {
@@ -27,6 +29,7 @@ def show_plan(study: "Study", plan: "Plan", *, json: bool) -> None:
         sums = {
             "study": study.name,
             "scale": study.scale,
+            "axes": study.axes,
             "num_runs": len(study.specs),
             "num_to_do": len(plan.trials),
             "num_left_out": len(plan.left_out),
@@ -45,6 +48,7 @@ def show_plan(study: "Study", plan: "Plan", *, json: bool) -> None:
     ]
     title = f"Study {study.name} at scale {study.scale}: {len(study.specs)} runs, {len(plan.trials)} to do"
     print_table(Table("plan", title, ("run", "model", "loss", "state", "seconds"), tuple(rows)))
+    say(told_axes(study.axes))
     say_plan(plan, shown=0)
 
 

@@ -101,8 +101,13 @@ def _subtitle(outcome: Mapping[str, Any]) -> str:
     return f"Study {outcome['study']} at scale {outcome['scale']}; runs: {counts}; seeds {seeds or 'none'}{partial}"
 
 
+def _about(outcome: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the scale is, and what its runs differ in, where the study says so."""
+    return tuple(filter(None, (outcome["about"].strip(), outcome.get("axes"))))
+
+
 def _markdown(outcome: Mapping[str, Any], tables: Sequence[Table]) -> str:
-    parts = [f"# {outcome['title']}", _subtitle(outcome), outcome["about"].strip()]
+    parts = [f"# {outcome['title']}", _subtitle(outcome), *_about(outcome)]
     parts += [table.markdown().rstrip() for table in tables]
     parts.append("\n".join(f"- {line}" for line in origin_lines(outcome)))
     return "\n\n".join(parts) + "\n"
@@ -125,7 +130,7 @@ def study_page(outcome: Mapping[str, Any], runs: Sequence[Run], *, live: bool = 
     return Page(
         title=outcome["title"],
         subtitle=_subtitle(outcome),
-        about=(outcome["about"].strip(),),
+        about=_about(outcome),
         sections=tuple(sections),
         origin=origin_lines(outcome),
         data=course.data,

@@ -83,6 +83,7 @@ def _record(study: Study) -> dict[str, Any]:
         "scale": study.scale,
         "title": study.title,
         "about": study.about,
+        "axes": study.axes,
         "outcome": study.outcome,
         "versions": {"surefoot": __version__},
         "runs": {spec.id: spec.label for spec in study.specs},

@@ -24,6 +24,7 @@ from surefoot.studies import (
 )
 from surefoot.studies.correlation import Trajectory
 from surefoot.studies.sam_paper import COMBINATIONS, FLATNESS, METHODS, RHO_GAMMA, SAM_VARIANTS
+from surefoot.studies.study import told_axes
 
 
 class Analysis(Protocol):
@@ -111,6 +112,7 @@ def study_outcome(root: Path) -> dict[str, Any]:
     papers_own = bool(trajectories) and all(t.spec.data.name.startswith("cifar") for t in trajectories)
     return {
         **{key: record[key] for key in ("study", "scale", "title", "about")},
+        "axes": told_axes(record.get("axes", {})),
         "partial": any(item["status"] not in ("done", "diverged", "failed") for item in named),
         "num_runs": dict(Counter(item["status"] for item in named)),
         "not_done": [item for item in named if item["status"] != "done"],

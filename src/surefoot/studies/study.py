@@ -1,6 +1,6 @@
 """A study: one question, one TOML file, grids of runs at several scales."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import product
@@ -13,6 +13,7 @@ from surefoot.runs.toml import assign, read_toml
 from surefoot.runs.typecheck import check_type
 
 _KEYS = {"title": str, "outcome": str, "scales": dict}
+_ROLES = {"scientific": list[str], "nuisance": list[str], "fixed": list[str]}
 _SCALE_KEYS = {"about": str, "seeds": list[int], "run": dict, "grid": list[dict]}  # type: ignore[type-arg]
 
 
@@ -25,6 +26,7 @@ class Study:
     outcome: str  # which analysis reads the runs
     scale: str
     about: str  # what the scale is and what was chosen
+    axes: Mapping[str, tuple[str, ...]]  # of what the runs differ in: asked about, varied beside it, or bound to it
     specs: tuple[RunSpec, ...]
 
 
@@ -45,6 +47,16 @@ def study_files() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
+def told_axes(axes: Mapping[str, Sequence[str]]) -> str:
+    """What the runs differ in, as a sentence.
+
+    >>> told_axes({"scientific": ("optimizer.name",), "nuisance": ("seed",), "fixed": ()})
+    'Asked about: optimizer.name. Varied beside it: seed.'
+    """
+    names = {"scientific": "Asked about", "nuisance": "Varied beside it", "fixed": "Bound to it"}
+    return " ".join(f"{told}: {', '.join(axes[role])}." for role, told in names.items() if axes.get(role))
+
+
 def scale_names(path: Path) -> list[str]:
     """The scales that a study's file offers."""
     scales = read_toml(path).get("scales", {})
@@ -52,7 +64,8 @@ def scale_names(path: Path) -> list[str]:
 
 
 def _study(name: str, tree: Mapping[str, Any], scale: str | None) -> Study:
-    _check_keys("a study", tree, _KEYS)
+    axes = tree.get("axes")
+    _check_keys("a study", {key: value for key, value in tree.items() if key != "axes"}, _KEYS)
     scale = scale or next(iter(tree["scales"]), "")
     chosen = look_up("scale", scale, tree["scales"])
     _check_keys(f"[scales.{scale}]", chosen, _SCALE_KEYS)
@@ -66,7 +79,37 @@ def _study(name: str, tree: Mapping[str, Any], scale: str | None) -> Study:
     ]
     if len({spec.id for spec in specs}) < len(specs):
         raise ValueError(f"two runs of scale {scale!r} are the same.")
-    return Study(name, tree["title"], tree["outcome"], scale, chosen["about"], tuple(specs))
+    return Study(name, tree["title"], tree["outcome"], scale, chosen["about"], _axes(axes, specs), tuple(specs))
+
+
+def _axes(roles: Any, specs: Sequence[RunSpec]) -> dict[str, tuple[str, ...]]:
+    """What the runs differ in, by its role: of the entries that hold a key, the longest one decides.
+
+    Where a file gives no roles, seeds are a nuisance and all else is asked about.
+    """
+    if roles is None:
+        varied = _varied(specs)
+        asked = tuple(key for key in varied if key != "seed")
+        return {"scientific": asked, "nuisance": ("seed",) if "seed" in varied else (), "fixed": ()}
+    _check_keys("[axes]", roles, _ROLES)
+    role_of = {entry: role for role, entries in roles.items() for entry in entries}
+    found: dict[str, list[str]] = {role: [] for role in _ROLES}
+    for key in _varied(specs):
+        holding = [entry for entry in role_of if f"{key}.".startswith(f"{entry}.")]
+        if not holding:
+            told = "scientific (asked about), nuisance (varied beside it) or fixed (bound to another)"
+            raise ValueError(f"`{key}` varies: say in [axes] whether it is {told}.")
+        found[role_of[max(holding, key=len)]].append(key)
+    return {role: tuple(keys) for role, keys in found.items()}
+
+
+def _varied(specs: Sequence[RunSpec]) -> list[str]:
+    """The keys that not all runs have with the same value."""
+    values: dict[str, list[str]] = {}
+    for spec in specs:
+        for keys, value in _leaves(spec.to_dict()):
+            values.setdefault(".".join(keys), []).append(repr(value))
+    return [key for key, held in values.items() if len(set(held)) > 1 or len(held) < len(specs)]
 
 
 def _check_keys(where: str, tree: Any, known: Mapping[str, Any]) -> None:
