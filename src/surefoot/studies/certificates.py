@@ -9,6 +9,7 @@ from surefoot.runs.store import Row
 from surefoot.studies.carriers import PHASES, carriers, evenly, leader, phases, shares
 from surefoot.studies.constants import architectures, constants, growth, spread, widths_of
 from surefoot.studies.correlation import Trajectory, pearson
+from surefoot.studies.needs import need_observers
 from surefoot.studies.proxies import proxies, rank_correlations
 from surefoot.table import Cell, Estimate, Table
 
@@ -27,9 +28,7 @@ GROWTH = 2.0  # a constant that grows by more than this factor is not bounded
 
 def check(spec: RunSpec) -> None:
     """Raise ValueError unless a run of this spec measures what the study shows."""
-    for name in ("certificates", "margins", "calibration", "curvature"):
-        if name not in spec.observers:
-            raise ValueError(f"The certificates study needs the observer {name}, and {spec.label} does without it.")
+    need_observers(spec, "certificates", "margins", "calibration", "curvature")
 
 
 def outcome(runs: Iterable[Trajectory], *, compare_with_paper: bool) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import Row
 from surefoot.studies.correlation import Trajectory, t_interval
+from surefoot.studies.needs import need_observers
 from surefoot.table import Cell, Estimate, Table
 
 Groups = Mapping[str, Sequence[Trajectory]]  # the runs of every method
@@ -63,8 +64,7 @@ class Comparison:
 
     def check(self, spec: RunSpec) -> None:
         """Raise ValueError unless a run of this spec measures what the study compares."""
-        if "calibration" not in spec.observers:
-            raise ValueError(f"The comparison needs the observer calibration, and {spec.label} does without it.")
+        need_observers(spec, "calibration")
 
     def outcome(self, runs: Iterable[Trajectory], *, compare_with_paper: bool) -> dict[str, Any]:
         """The table of scores, the differences from the baseline, the claims; by setting where there are several."""

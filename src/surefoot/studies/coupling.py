@@ -17,6 +17,7 @@ from surefoot.studies.correlation import (
     pearson,
     t_interval,
 )
+from surefoot.studies.needs import need_observers
 from surefoot.table import Cell, Estimate, Table
 
 # Table 1 of the paper (CIFAR-10, 5,000 images, MLP): mean and deviation over four learning rates.
@@ -72,9 +73,7 @@ Cells = dict[tuple[str, Pair, str, str], Correlation]  # by optimizer, pair, sam
 
 def check(spec: RunSpec) -> None:
     """Raise ValueError unless a run of this spec measures what the study correlates."""
-    for name in ("calibration", "margins", "curvature"):
-        if name not in spec.observers:
-            raise ValueError(f"The coupling study needs the observer {name}, and {spec.label} does without it.")
+    need_observers(spec, "calibration", "margins", "curvature")
     if "lr" not in spec.optimizer.options:
         raise ValueError(f"The coupling study compares learning rates, and {spec.label} names no `lr`.")
 

@@ -6,6 +6,7 @@ from typing import Any
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.comparison import verdict, with_interval
 from surefoot.studies.correlation import Trajectory
+from surefoot.studies.needs import need_observers
 from surefoot.table import Cell, Estimate, Table
 
 SHOWN = {
@@ -22,8 +23,7 @@ UNSURE = "cannot tell at this scale"
 
 def check(spec: RunSpec) -> None:
     """Raise ValueError unless a run of this spec measures what the study shows."""
-    if "decoupling" not in spec.observers:
-        raise ValueError(f"The decoupling study needs the observer decoupling, and {spec.label} does without it.")
+    need_observers(spec, "decoupling")
 
 
 def outcome(runs: Iterable[Trajectory], *, compare_with_paper: bool) -> dict[str, Any]:

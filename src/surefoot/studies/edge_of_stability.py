@@ -5,6 +5,7 @@ from typing import Any
 
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.correlation import Trajectory
+from surefoot.studies.needs import need_observers
 from surefoot.table import Cell, Estimate, Table
 
 NEAR = {"gd": 0.9, "sgd": 0.75}  # of 2 / lr: from here on a run counts as at the edge
@@ -20,11 +21,7 @@ KINDS = {
 
 def check(spec: RunSpec) -> None:
     """Raise ValueError unless a run of this spec measures what the study shows."""
-    for name in ("curvature", "hessian", "batch_sharpness"):
-        if name not in spec.observers:
-            raise ValueError(
-                f"The edge-of-stability study needs the observer {name}, and {spec.label} does without it."
-            )
+    need_observers(spec, "curvature", "hessian", "batch_sharpness")
     size = spec.observers["batch_sharpness"].get("batch_size", 50)
     if spec.batch_size not in ("full", size):
         raise ValueError(f"`observers.batch_sharpness.batch_size` must be that of {spec.label}, got {size}.")

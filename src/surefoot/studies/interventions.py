@@ -7,6 +7,7 @@ from typing import Any
 
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.correlation import Trajectory
+from surefoot.studies.needs import need_observers
 from surefoot.table import Cell, Estimate, Table
 
 BASELINE = "gd"
@@ -20,9 +21,7 @@ NOTHING = 0.01  # a difference in ECE that is none
 
 def check(spec: RunSpec) -> None:
     """Raise ValueError unless a run of this spec measures what the study compares."""
-    for name in ("calibration", "curvature"):
-        if name not in spec.observers:
-            raise ValueError(f"The interventions study needs the observer {name}, and {spec.label} does without it.")
+    need_observers(spec, "calibration", "curvature")
 
 
 def outcome(runs: Iterable[Trajectory], *, compare_with_paper: bool) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from surefoot.runs.spec import RunSpec
 from surefoot.studies.comparison import with_interval
 from surefoot.studies.correlation import Trajectory
 from surefoot.studies.margin_claims import corrupted, lengthened, margin_claims, optimizers, paired, pooled
+from surefoot.studies.needs import need_observers
 from surefoot.studies.tuned import LONGER, OURS, PLAIN, method_of, settings, tuned
 from surefoot.table import Cell, Estimate, Table
 
@@ -16,9 +17,7 @@ TEMPERED = {"test/ece": "test/ece_temperature", "test/nll": "test/nll_temperatur
 
 def check(spec: RunSpec) -> None:
     """Raise ValueError unless a run of this spec measures what the study compares."""
-    for name in ("calibration", "margins", "scores", "posthoc"):
-        if name not in spec.observers:
-            raise ValueError(f"The margin-aware study needs the observer {name}, and {spec.label} does without it.")
+    need_observers(spec, "calibration", "margins", "scores", "posthoc")
     if spec.select == "last":
         raise ValueError(f"The margin-aware study needs `select` to be 'validation nll', and {spec.label} has 'last'.")
 

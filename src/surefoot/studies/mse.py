@@ -6,6 +6,7 @@ from typing import Any
 
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.correlation import Trajectory, pearson
+from surefoot.studies.needs import need_observers
 from surefoot.table import Cell, Estimate, Table
 
 COLLAPSED = 0.5  # of its largest value along training: what is below has collapsed
@@ -15,9 +16,7 @@ LEARNT = 0.99  # training accuracy from which on a run speaks about the optimum
 
 def check(spec: RunSpec) -> None:
     """Raise ValueError unless a run of this spec measures what the study shows."""
-    for name in ("calibration", "curvature"):
-        if name not in spec.observers:
-            raise ValueError(f"The mse study needs the observer {name}, and {spec.label} does without it.")
+    need_observers(spec, "calibration", "curvature")
 
 
 def confidence_at_optimum(num_classes: int) -> float:

@@ -6,6 +6,7 @@ from typing import Any
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import Row
 from surefoot.studies.correlation import Trajectory
+from surefoot.studies.needs import need_observers
 from surefoot.table import Cell, Estimate, Table
 
 STATEMENTS = {
@@ -19,8 +20,7 @@ STATEMENTS = {
 
 def check(spec: RunSpec) -> None:
     """Raise ValueError unless a run of this spec measures what the study shows."""
-    if "sam_theory" not in spec.observers:
-        raise ValueError(f"The sam-theory study needs the observer sam_theory, and {spec.label} does without it.")
+    need_observers(spec, "sam_theory")
 
 
 def outcome(runs: Iterable[Trajectory], *, compare_with_paper: bool) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.comparison import verdict, with_interval
 from surefoot.studies.correlation import Trajectory
+from surefoot.studies.needs import need_observers
 from surefoot.table import Cell, Estimate, Table
 
 SHARES = (0.25, 0.5, 0.75, 1.0)  # of training
@@ -15,9 +16,7 @@ Value = Callable[[Trajectory], float | None]
 
 def check(spec: RunSpec) -> None:
     """Raise ValueError unless a run of this spec measures what the study shows."""
-    for name in ("calibration", "posthoc", "reliability"):
-        if name not in spec.observers:
-            raise ValueError(f"The study of SAM and SGD needs the observer {name}, and {spec.label} does without it.")
+    need_observers(spec, "calibration", "posthoc", "reliability")
     if "temperature" not in spec.observers["posthoc"].get("maps", ("temperature",)):
         raise ValueError(f"The study of SAM and SGD needs the post-hoc map temperature, and {spec.label} has none.")
 

@@ -9,6 +9,7 @@ from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import Row
 from surefoot.studies.comparison import Claim, Comparison, method_of, name_of, scale_of
 from surefoot.studies.correlation import Trajectory
+from surefoot.studies.needs import need_observers
 from surefoot.table import Cell, Estimate, Table
 
 QUANTITIES = ("accuracy", "ece", "ada_ece", "ece_temperature", "auroc_ood")
@@ -68,9 +69,7 @@ CLAIMS = (
 
 def check(spec: RunSpec) -> None:
     """Raise ValueError unless a run of this spec measures what the study shows."""
-    for name in ("calibration", "shift"):
-        if name not in spec.observers:
-            raise ValueError(f"The shift study needs the observer {name}, and {spec.label} does without it.")
+    need_observers(spec, "calibration", "shift")
 
 
 def outcome(runs: Iterable[Trajectory], *, compare_with_paper: bool) -> dict[str, Any]:
