@@ -16,9 +16,8 @@ from surefoot.losses.outputs import margin
 from surefoot.losses.penalised import check_at_least_zero
 from surefoot.predictions import Predictions
 
-FEWEST_STEPS = (
-    10  # between moves of the weight: a full-batch pass is one step, too little to see what the last move did
-)
+# Between moves of the weight: a full-batch pass is one step, too little to see what the last move did.
+FEWEST_STEPS = 10
 LEARNING = 0.01  # what the validation NLL falls by while a model that is unsure is left to learn
 RANGE = 100.0  # how far the weight goes from its start, as a factor: without an end it would run away early in training
 
