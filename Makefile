@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test check lint types setup setup-dev bench bench-metrics bench-curvature bench-optim bench-corruptions bench-losses bench-ensembles bench-certificates test-peers clean bench-studies test-ray bench-report evidence screenshot
+.PHONY: help demo test check lint types setup setup-dev bench bench-metrics bench-curvature bench-optim bench-corruptions bench-losses bench-ensembles bench-certificates test-peers clean bench-studies test-ray bench-report evidence claims screenshot
 
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -58,6 +58,9 @@ test-ray: setup-dev  ## the tests of studies on a Ray cluster, which needs 250 M
 
 evidence: setup-dev  ## read again what the committed results say, for diagnoses
 	$(BIN)/python -m surefoot.report.evidence results
+
+claims: setup-dev  ## write results/CLAIMS.md again, from claims.toml and the committed results
+	$(BIN)/python -m surefoot.report.claims results
 
 screenshot: setup-dev  ## make docs/report.png, with Chromium
 	$(BIN)/python docs/screenshot.py
