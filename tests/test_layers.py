@@ -9,8 +9,8 @@ RANKS = {
     **dict.fromkeys(["optim", "posthoc", "theory", "ensembles"], 2),
     "training": 3,
     "runs": 4,
-    **dict.fromkeys(["studies", "report"], 5),
-    **dict.fromkeys(["cli", "integrations"], 6),
+    **dict.fromkeys(["studies", "report", "integrations"], 5),
+    "cli": 6,
 }  # a module right below surefoot has rank 0
 
 
@@ -47,5 +47,16 @@ def test_reading_and_reporting_never_import_torch() -> None:
         "import sys, surefoot.report.study, surefoot.report.plots, surefoot.report.reliability\n"
         "import surefoot.runs.store, surefoot.studies.outcome\n"
         "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_other_packages_are_imported_only_when_they_are_used() -> None:
+    code = (
+        "import sys, surefoot\n"
+        "assert not any(name.startswith('surefoot.') for name in sys.modules)\n"
+        "import surefoot.integrations\n"
+        "others = ('lightning', 'pytorch_lightning', 'transformers', 'accelerate', 'wandb', 'mlflow', 'tensorboard')\n"
+        "assert not [name for name in others if name in sys.modules]"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -138,7 +138,8 @@ def progress_table(root: Path) -> Table:
         observed, _ = folder.rows()
         last = observed[-1] if observed else {}
         done = last.get("gradients")
-        share = None if done is None else f"{100 * done / folder.spec.budget:.0f} %"
+        unplanned = folder.record.get("watched", {}).get("num_steps", 1) is None  # nobody said how long it will be
+        share = None if done is None or unplanned else f"{100 * done / folder.spec.budget:.0f} %"
         keys = ("train/accuracy", "test/accuracy", "train/ece", "test/ece", "train/ggn_sharpness")
         rows.append((folder.spec.label, folder.status, share, *(last.get(key) for key in keys)))
     columns = ("run", "status", "done", "train acc.", "test acc.", "train ECE", "test ECE", "GN sharpness")

@@ -47,6 +47,8 @@ def _origin(record: Mapping[str, Any], spec: RunSpec) -> tuple[str, ...]:
     versions = ", ".join(f"{name} {number}" for name, number in (record.get("versions") or {}).items())
     seconds, looking = record.get("seconds"), record.get("seconds_observing")
     cost = f"It took {seconds:.1f} s, {looking / seconds:.0%} of that observing." if seconds and looking else ""
+    if record.get("watched") is not None:
+        return tuple(filter(None, (f"Watched in a training loop that surefoot did not run: {versions}.", cost)))
     made = f"Made by code {record.get('code', 'unknown')} (commit {record.get('commit') or 'unknown'}): {versions}."
     again = f"Save the spec below as spec.toml, then: surefoot train spec.toml. {' '.join(spec.to_toml().split())}"
     return tuple(filter(None, (made, cost, again)))

@@ -1,0 +1,7 @@
+"""surefoot in loops that are not its own. Packages that are not surefoot's are imported when they are used."""
+
+from surefoot.integrations.batch import batch_of
+from surefoot.integrations.logits import logits_of
+from surefoot.integrations.watch import Watch
+
+__all__ = ["Watch", "batch_of", "logits_of"]
