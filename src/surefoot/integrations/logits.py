@@ -65,9 +65,12 @@ class Logits(nn.Module):
 
     def forward(self, inputs: Tensor | Rows) -> Tensor:
         """Logits [N, K]."""
-        if isinstance(inputs, Tensor):
-            output = self.model(inputs)
-        else:
-            parts = inputs.parts
+        parts = [inputs] if isinstance(inputs, Tensor) else inputs.parts
+        try:
             output = self.model(**parts) if isinstance(parts, dict) else self.model(*parts)
+        except NotImplementedError as error:
+            raise ValueError(
+                f"`model` has no `forward`, got {type(self.model).__name__}: give the module inside that has one (to a "
+                "Lightning callback, by `model_of=lambda module: ...`)."
+            ) from error
         return _checked(self._logits_of(output))

@@ -57,6 +57,7 @@ def without_a_trace(model: nn.Module, loader: Any = None) -> Iterator[None]:
     python, numpy, caching = random.getstate(), np.random.get_state(), torch.is_autocast_cache_enabled()
     try:
         with ExitStack() as stack:
+            stack.enter_context(torch.inference_mode(False))  # its tensors could not be differentiated later
             stack.enter_context(torch.random.fork_rng(devices=list(devices)))
             stack.enter_context(evaluating(model))
             stack.enter_context(torch.no_grad())

@@ -113,6 +113,11 @@ class Watch:
         """Measure logits that are there already; no curvature. `of_all`: they are of all processes' samples."""
         return self._look(self._unseen(), {split: (logits, check_classes(labels))}, of_all=of_all)
 
+    def said(self, batch: Any) -> tuple[Tensor, Tensor]:
+        """Logits and labels of a batch in eval mode, for `see` to measure many at once."""
+        logits, labels, _ = self._said("batch", [batch])
+        return logits, labels
+
     def finish(self, status: str = "done", reason: str = "") -> None:
         """Say how it ended, in run.json and to the sinks; a model that was not finite at the end has diverged."""
         if self._ended or not self._begun:
@@ -257,7 +262,7 @@ class Watch:
         )
         row: dict[str, float] = {}
         # curvature needs all digits; a model that checkpoints is run again for its products, in the mode it then has
-        with torch.autocast(logits.device.type, enabled=False), evaluating(self._model):
+        with torch.inference_mode(False), torch.autocast(logits.device.type, enabled=False), evaluating(self._model):
             for name in seen:
                 row |= self._observers[name](snapshot)
         return row

@@ -1,0 +1,177 @@
+"""A watch as a callback of Lightning, under either of its two names."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from surefoot.integrations.batch import BatchOf, batch_of
+from surefoot.integrations.loggers import Logger
+from surefoot.integrations.logits import LogitsOf, logits_of
+from surefoot.integrations.package import imported
+from surefoot.integrations.watch import DEFAULT_OBSERVERS, Watch
+
+Package = Literal["lightning", "pytorch_lightning"]
+_MODULES: dict[Package, str] = {"lightning": "lightning.pytorch", "pytorch_lightning": "pytorch_lightning"}
+
+
+def lightning_callback(
+    folder: str | Path,
+    *,
+    loss: Any = None,
+    every: int = 100,
+    splits: Sequence[str] = ("test",),
+    observers: Sequence[str] | Mapping[str, Mapping[str, Any]] = DEFAULT_OBSERVERS,
+    sinks: Sequence[Logger] = (),
+    batch_of: BatchOf = batch_of,
+    logits_of: LogitsOf = logits_of,
+    model_of: Callable[[Any], nn.Module] | None = None,
+    seed: int = 0,
+    overwrite: bool = False,
+    package: Package | None = None,
+) -> Any:
+    """A callback for `Trainer(callbacks=[...])` that watches `fit` as `Watch` does, and logs what it sees.
+
+    Training batches are looked at each `every` steps, in a forward pass of their own. Of the validation loop the logits
+    are taken from what `validation_step` returns, a mapping with `logits` and `labels`; where it returns none, the
+    module, or what `model_of(module)` gives, is called on the batch. `splits` names the validation loaders in their
+    order; one that has no name takes that of the first with its number: `test`, `test-1`. The sanity check is left out,
+    and so is `predict`, whose samples have no labels. The state goes into Lightning's checkpoints; a fit from one goes
+    on behind the rows written then.
+
+    The two packages do not know each other's callbacks: this is one of the package that is imported already, of
+    `lightning` where that leaves it open, or of `package`.
+    """
+    base: Any = imported(_MODULES[_package(package)], extra="lightning", needed_by="The Lightning callback").Callback
+
+    class WatchCallback(base):  # type: ignore[misc]
+        """Looks at what Lightning trains."""
+
+        def __init__(self) -> None:
+            self.watch: Watch | None = None
+            self._state: dict[str, Any] | None = None
+            self._held: dict[int, list[tuple[Tensor, Tensor]]] = {}
+            self._last = -1  # step that the last batch belongs to
+
+        def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+            _check(trainer)
+
+        def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+            self.watch = Watch(
+                pl_module if model_of is None else model_of(pl_module),
+                loss,
+                folder=folder,
+                optimizer=trainer.optimizers[0] if trainer.optimizers else None,
+                every=every,
+                observers=observers,
+                sinks=sinks,
+                batch_of=batch_of,
+                logits_of=logits_of,
+                num_steps=_planned(trainer),
+                seed=seed,
+                overwrite=overwrite,
+            )
+            if self._state is not None:
+                self.watch.load_state_dict(self._state)
+                self._state = None
+            self._last = trainer.global_step
+
+        def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+            assert self.watch is not None
+            if trainer.global_step == self._last:  # a part of an accumulated batch
+                return
+            self._last = trainer.global_step
+            with trainer.precision_plugin.forward_context():
+                row = self.watch.step(batch, step=trainer.global_step)
+            if row is not None:
+                _log(trainer, pl_module, row)
+
+        def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+            self._held = {}
+
+        def on_validation_batch_end(
+            self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
+        ) -> None:
+            if not _fitting(trainer):
+                return
+            found = _returned(outputs, logits_of)
+            if found is None:
+                assert self.watch is not None
+                with trainer.precision_plugin.forward_context():
+                    found = self.watch.said(batch)
+            self._held.setdefault(dataloader_idx, []).append(found)
+
+        def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+            if not _fitting(trainer):
+                return
+            assert self.watch is not None
+            for number, parts in self._held.items():
+                logits, labels = (torch.cat(list(each)) for each in zip(*parts, strict=True))
+                name = splits[number] if number < len(splits) else f"{splits[0]}-{number}"
+                row = self.watch.see(logits, labels, split=name)
+                _log(trainer, pl_module, {key: value for key, value in row.items() if key.startswith(f"{name}/")})
+            self._held = {}
+
+        def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+            if self.watch is not None:
+                self.watch.__exit__(type(exception), exception, None)
+
+        def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
+            if self.watch is not None:
+                self.watch.finish(*(("interrupted", "stopped on request") if trainer.interrupted else ()))
+
+        def state_dict(self) -> dict[str, Any]:
+            return {} if self.watch is None else self.watch.state_dict()
+
+        def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+            self._state = state_dict or None  # Lightning restores before training starts
+
+    if not splits:
+        raise ValueError("`splits` must name the first validation loader at least, got none.")
+    return WatchCallback()
+
+
+def _package(asked: Package | None) -> Package:
+    if asked is not None:
+        if asked not in _MODULES:
+            raise ValueError(f"`package` must be lightning or pytorch_lightning, got {asked!r}.")
+        return asked
+    loaded = [name for name in _MODULES if _MODULES[name] in sys.modules]
+    return loaded[0] if len(loaded) == 1 else "lightning"
+
+
+def _check(trainer: Any) -> None:
+    """Refuse what would go wrong without a word."""
+    optimizer = trainer.optimizers[0] if trainer.optimizers else None
+    if getattr(optimizer, "needs_closure", False) and trainer.accumulate_grad_batches != 1:
+        raise ValueError(
+            f"`accumulate_grad_batches` must be 1 with {type(optimizer).__name__}, got "
+            f"{trainer.accumulate_grad_batches}: its step begins with gradients cleared, and what earlier batches left "
+            "would be lost. Use larger batches."
+        )
+
+
+def _planned(trainer: Any) -> int | None:
+    planned = trainer.estimated_stepping_batches  # asked once the loaders are there: it would make them
+    return int(planned) if 0 < planned < float("inf") else None
+
+
+def _fitting(trainer: Any) -> bool:
+    return str(trainer.state.fn) in ("fit", "TrainerFn.FITTING") and not trainer.sanity_checking
+
+
+def _returned(outputs: Any, logits_of: Callable[[Any], Tensor]) -> tuple[Tensor, Tensor] | None:
+    """Logits and labels where `validation_step` returned both."""
+    if not isinstance(outputs, Mapping) or "logits" not in outputs:
+        return None
+    labels = next((outputs[key] for key in ("labels", "label", "targets", "target") if key in outputs), None)
+    return None if labels is None else (logits_of(outputs).detach(), labels)
+
+
+def _log(trainer: Any, pl_module: Any, row: Mapping[str, float]) -> None:
+    """To Lightning's own loggers, progress bars and checkpoints that monitor a quantity."""
+    values = {key: value for key, value in row.items() if "/" in key and "/bin_" not in key}
+    pl_module.log_dict(values, sync_dist=trainer.world_size > 1, batch_size=1)
