@@ -1,7 +1,5 @@
 """The run folder of a training that surefoot watches and does not do itself."""
 
-import inspect
-import math
 import secrets
 import time
 from collections.abc import Mapping
@@ -12,13 +10,11 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from surefoot.optim import BSAM, OPTIMIZERS, SAM
+from surefoot.integrations.optimizer import OWN, gradients_per_step, optimizer_tree
 from surefoot.runs.origin import hardware, versions
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import RunFolder
 from surefoot.runs.toml import to_toml
-
-OWN = "own"  # the name of a part that only the loop that was watched knows
 
 
 class WatchedFolder:
@@ -105,7 +101,7 @@ def described(
     """What is known of a training as a spec, which tables and pages go by; it cannot be run."""
     device = next((p.device.type for p in model.parameters()), "cpu")
     tree: dict[str, Any] = {
-        "optimizer": _optimizer(optimizer),
+        "optimizer": optimizer_tree(optimizer),
         "budget": max(1, (num_steps or 1) * gradients_per_step(optimizer)),
         "data": {"name": OWN},
         "model": {"name": type(model).__name__},
@@ -120,34 +116,3 @@ def described(
     }
     to_toml(tree)  # refuses here what could not be read again
     return RunSpec.from_dict(tree)
-
-
-def gradients_per_step(optimizer: Optimizer | None) -> int:
-    """Gradients that the optimizer takes for a step."""
-    return 2 if isinstance(optimizer, SAM | BSAM) else 1
-
-
-def _optimizer(optimizer: Optimizer | None) -> dict[str, Any]:
-    """Its name, its learning rate at first, and the options that are not what they would be unsaid."""
-    if optimizer is None:
-        return {"name": OWN}
-    kinds: list[type] = [type(optimizer)] + ([type(optimizer.base)] if isinstance(optimizer, SAM) else [])
-    unsaid: dict[str, Any] = {}
-    for kind in kinds[::-1]:
-        for made in kind.__mro__[::-1]:
-            found = inspect.signature(made.__init__).parameters  # type: ignore[misc]
-            unsaid |= {name: each.default for name, each in found.items()}
-    names = {kind: name for name, kind in OPTIMIZERS.items()}
-    group = optimizer.param_groups[0]
-    rate = float(group.get("initial_lr", group.get("lr", math.nan)))  # a schedule may begin at 0
-    tree: dict[str, Any] = {"name": names.get(type(optimizer), type(optimizer).__name__.lower())}
-    tree |= {"lr": rate} if rate > 0 and math.isfinite(rate) else {}
-    tree |= {"base": kinds[1].__name__.lower()} if len(kinds) > 1 and kinds[1] is not torch.optim.SGD else {}
-    for key, value in group.items():
-        if key in ("lr", "initial_lr", "params") or not isinstance(value, int | float | str):
-            continue
-        if value != unsaid.get(key):
-            tree[key] = value
-    if isinstance(optimizer, SAM) and hasattr(optimizer, "gamma"):
-        tree["gamma"] = optimizer.gamma
-    return tree

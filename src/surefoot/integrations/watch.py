@@ -15,9 +15,10 @@ from torch.optim import Optimizer
 
 from surefoot.data import Split
 from surefoot.integrations.batch import BatchOf, Rows, batch_of, check_classes, joined, rows_of
-from surefoot.integrations.folder import WatchedFolder, described, gradients_per_step
+from surefoot.integrations.folder import WatchedFolder, described
 from surefoot.integrations.loggers import Guarded, Logger
 from surefoot.integrations.logits import Logits, LogitsOf, logits_of
+from surefoot.integrations.optimizer import gradients_per_step, innermost
 from surefoot.integrations.seen import Seen, gathered, processes, without_a_trace
 from surefoot.losses import CrossEntropy, Lifted
 from surefoot.mode import evaluating
@@ -74,7 +75,7 @@ class Watch:
         if isinstance(observers, str):
             raise ValueError(f"`observers` must be names in a list, got {observers!r}.")
         self.every, self.num_steps, self.seed = every, num_steps, seed
-        self._loss, self._optimizer = CrossEntropy() if loss is None else loss, optimizer
+        self._loss, self._optimizer = CrossEntropy() if loss is None else loss, innermost(optimizer)
         self._options = dict(observers) if isinstance(observers, Mapping) else {name: {} for name in observers}
         made = {name: look_up("observer of a watch", name, _OFFERED) for name in self._options}
         self._observers = {name: maker(**self._options[name]) for name, maker in made.items()}
