@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ from surefoot.integrations.loggers import Logger
 from surefoot.integrations.logits import LogitsOf, logits_of
 from surefoot.integrations.package import imported
 from surefoot.integrations.watch import DEFAULT_OBSERVERS, Watch
+from surefoot.training.observers import Calibration
 
 Package = Literal["lightning", "pytorch_lightning"]
 _MODULES: dict[Package, str] = {"lightning": "lightning.pytorch", "pytorch_lightning": "pytorch_lightning"}
@@ -33,14 +35,15 @@ def lightning_callback(
     overwrite: bool = False,
     package: Package | None = None,
 ) -> Any:
-    """A callback for `Trainer(callbacks=[...])` that watches `fit` as `Watch` does, and logs what it sees.
+    """A callback for `Trainer(callbacks=[...])` that watches `fit` as `Watch` does, and tells Lightning's loggers.
 
     Training batches are looked at each `every` steps, in a forward pass of their own. Of the validation loop the logits
     are taken from what `validation_step` returns, a mapping with `logits` and `labels`; where it returns none, the
     module, or what `model_of(module)` gives, is called on the batch. `splits` names the validation loaders in their
     order; one that has no name takes that of the first with its number: `test`, `test-1`. The sanity check is left out,
     and so is `predict`, whose samples have no labels. The state goes into Lightning's checkpoints; a fit from one goes
-    on behind the rows written then.
+    on behind the rows written then. Loss, NLL, accuracy, confidence, ECE and KCE of validation can be monitored by
+    other callbacks, under `test/ece` and the like.
 
     The two packages do not know each other's callbacks: this is one of the package that is imported already, of
     `lightning` where that leaves it open, or of `package`.
@@ -81,13 +84,14 @@ def lightning_callback(
 
         def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
             assert self.watch is not None
-            if trainer.global_step == self._last:  # a part of an accumulated batch
+            step = trainer.global_step
+            if step == self._last:  # a part of an accumulated batch
                 return
-            self._last = trainer.global_step
-            with trainer.precision_plugin.forward_context():
-                row = self.watch.step(batch, step=trainer.global_step)
+            self._last = step
+            with trainer.precision_plugin.forward_context() if self.watch.due(step) else nullcontext():
+                row = self.watch.step(batch, step=step)
             if row is not None:
-                _log(trainer, pl_module, row)
+                _log(trainer, row)
 
         def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
             self._held = {}
@@ -112,7 +116,12 @@ def lightning_callback(
                 logits, labels = (torch.cat(list(each)) for each in zip(*parts, strict=True))
                 name = splits[number] if number < len(splits) else f"{splits[0]}-{number}"
                 row = self.watch.see(logits, labels, split=name)
-                _log(trainer, pl_module, {key: value for key, value in row.items() if key.startswith(f"{name}/")})
+                pl_module.log_dict(
+                    {key: row[key] for key in (f"{name}/{each}" for each in Calibration.quantities) if key in row},
+                    sync_dist=trainer.world_size > 1,
+                    batch_size=1,
+                )
+                _log(trainer, row)
             self._held = {}
 
         def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
@@ -171,7 +180,9 @@ def _returned(outputs: Any, logits_of: Callable[[Any], Tensor]) -> tuple[Tensor,
     return None if labels is None else (logits_of(outputs).detach(), labels)
 
 
-def _log(trainer: Any, pl_module: Any, row: Mapping[str, float]) -> None:
-    """To Lightning's own loggers, progress bars and checkpoints that monitor a quantity."""
+def _log(trainer: Any, row: Mapping[str, float]) -> None:
+    """To Lightning's loggers directly: `log_dict` of all quantities would cost more than measuring them."""
     values = {key: value for key, value in row.items() if "/" in key and "/bin_" not in key}
-    pl_module.log_dict(values, sync_dist=trainer.world_size > 1, batch_size=1)
+    if trainer.is_global_zero:
+        for logger in trainer.loggers:
+            logger.log_metrics(values, step=trainer.global_step)

@@ -3,7 +3,8 @@
 import math
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -95,9 +96,11 @@ class Watch:
         self._check_open()
         self._step = self._step + 1 if step is None else step
         self._batch = batch if batch is not None else self._batch
-        if self._begun and self._step % self.every:
-            return None
-        return self.observe()
+        return self.observe() if self.due(self._step) else None
+
+    def due(self, step: int) -> bool:
+        """Whether `step` looks at this count: the first time, and each `every`-th."""
+        return not self._begun or step % self.every == 0
 
     def observe(self) -> dict[str, float]:
         """Look now: at the last batch and the loaders of `splits`."""
@@ -262,8 +265,13 @@ class Watch:
             known={split: Predictions(*whole)},
         )
         row: dict[str, float] = {}
-        # curvature needs all digits; a model that checkpoints is run again for its products, in the mode it then has
-        with torch.inference_mode(False), torch.autocast(logits.device.type, enabled=False), evaluating(self._model):
+        with torch.inference_mode(False), self._looking(logits.device) if self._curved else nullcontext():
             for name in seen:
                 row |= self._observers[name](snapshot)
         return row
+
+    @contextmanager
+    def _looking(self, device: torch.device) -> Iterator[None]:
+        # curvature needs all digits; a model that checkpoints is run again for its products, in the mode it then has
+        with torch.autocast(device.type, enabled=False), evaluating(self._model):
+            yield
