@@ -1,5 +1,6 @@
 """Both packages of Lightning, as they are: weights equal to the plain loop's, with and without the callback."""
 
+import csv
 import importlib
 from pathlib import Path
 from typing import Any
@@ -73,8 +74,8 @@ def fitted(
 ) -> Any:
     trainer = package.Trainer(
         accelerator="cpu",
-        logger=False,
-        enable_checkpointing=options.pop("enable_checkpointing", False),
+        logger=options.pop("logger", False),
+        enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
         default_root_dir=folder,
@@ -240,3 +241,15 @@ def test_an_exception_is_in_the_record(tmp_path: Path, package: Any) -> None:
     with pytest.raises(ZeroDivisionError):
         fitted(package, model, tmp_path, lightning_callback(tmp_path / "run"), Breaking())
     assert RunFolder(tmp_path / "run").record["reason"] == "ZeroDivisionError: on purpose"
+
+
+def test_the_trainers_loggers_get_every_row(tmp_path: Path, package: Any) -> None:
+    logger = importlib.import_module(f"{PACKAGES[0]}.loggers").CSVLogger(tmp_path / "csv")
+    fitted(package, module(package), tmp_path, lightning_callback(tmp_path / "run", every=2), logger=logger)
+    (file,) = tmp_path.glob("csv/**/metrics.csv")
+    with file.open() as lines:
+        logged = [row for row in csv.DictReader(lines) if row["train/ece"]]
+    rows, _ = RunFolder(tmp_path / "run").rows()
+    assert {int(row["step"]): float(row["train/ece"]) for row in logged} == pytest.approx(
+        {row["step"]: row["train/ece"] for row in rows}
+    )
