@@ -9,8 +9,8 @@ RANKS = {
     **dict.fromkeys(["optim", "posthoc", "theory", "ensembles"], 2),
     "training": 3,
     "runs": 4,
-    **dict.fromkeys(["studies", "report"], 5),
-    **dict.fromkeys(["cli", "integrations"], 6),
+    **dict.fromkeys(["studies", "report", "integrations"], 5),
+    "cli": 6,
 }  # a module right below surefoot has rank 0
 
 
