@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test check lint types setup setup-dev bench bench-metrics bench-curvature bench-optim bench-corruptions bench-losses bench-ensembles bench-certificates test-peers clean bench-studies test-ray bench-report evidence claims screenshot bench-watch
+.PHONY: $(shell sed -nE 's/^([a-z-]+):.*/\1/p' Makefile)
 
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -70,6 +70,8 @@ bench-report: setup-dev  ## time the page of 200 runs, in Chromium too
 
 bench-watch: setup-dev  ## the one of the watch in loops that are not surefoot's
 	$(BIN)/python benchmarks/watch.py
+bench-imports: setup-dev  ## the one of `import surefoot` and its parts
+	$(BIN)/python benchmarks/imports.py
 
 test-peers: .venv-peers/is-set-up  ## the tests against tools that only this venv can hold
 	.venv-peers/bin/python -m pytest tests/peers/test_curvature.py

@@ -60,3 +60,12 @@ def test_other_packages_are_imported_only_when_they_are_used() -> None:
         "assert not [name for name in others if name in sys.modules]"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_importing_surefoot_imports_nothing_else() -> None:
+    code = (
+        "import sys; before = set(sys.modules); import surefoot\n"
+        "more = set(sys.modules) - before - {'surefoot'}\n"
+        "assert not {'torch', 'numpy'} & more and not [m for m in more if m.startswith('surefoot.integrations')], more"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

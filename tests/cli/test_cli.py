@@ -203,6 +203,7 @@ def test_list_holds_every_registry(capsys: pytest.CaptureFixture[str]) -> None:
     assert "adamw" in capsys.readouterr().out
 
 
+@pytest.mark.slow  # imports every package of every extra
 def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--json"]) == 0
     states = {row["what"]: row["state"] for row in json.loads(capsys.readouterr().out)}

@@ -41,10 +41,10 @@ def test_equal_to_all_samples_at_once_however_split_and_merged(seed: int, cuts: 
 
 def test_the_state_does_not_grow() -> None:
     stream = StreamingMetrics(3)
-    size = stream._state.numel()
+    size = stream.state.numel()
     for seed in range(3):
         stream.update(Predictions(*slow.random_case(seed, k=3)))
-    assert stream._state.numel() == size < 3 * (3 + 1) * 15 + 20
+    assert stream.state.numel() == size < 3 * (3 + 1) * 15 + 20
 
 
 def test_what_cannot_stream_says_so() -> None:

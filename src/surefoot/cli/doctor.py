@@ -4,9 +4,10 @@ import importlib
 import os
 import shutil
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from surefoot.cli.extras import extras
 from surefoot.cli.terminal import print_json, print_table
 from surefoot.table import Cell, Table
 
@@ -15,7 +16,8 @@ from surefoot.table import Cell, Table
 class Doctor:
     """Say which versions, devices and extras this installation has, and what is missing or broken.
 
-    Exit code 1 if something that surefoot needs does not work.
+    Every installed package of every extra is imported, in another process, which takes a while where there are many.
+    Exit code 1 if something is installed, or needed, and does not work.
     """
 
     json: bool = False
@@ -62,23 +64,7 @@ def _torch() -> list[tuple[Cell, ...]]:
 
 
 def _extras() -> list[tuple[Cell, ...]]:
-    """One row per extra: which of its packages are missing."""
-    wanted: dict[str, list[str]] = {}
-    for line in requires("surefoot") or []:
-        requirement, _, marker = line.partition(";")
-        if "extra ==" in marker:
-            extra = marker.split("extra ==")[1].strip().strip("'\"")
-            name = requirement.split("[")[0].strip()
-            for sign in "<>=!~ ":
-                name = name.split(sign)[0]
-            if name != "surefoot":
-                wanted.setdefault(extra, []).append(name)
-    rows: list[tuple[Cell, ...]] = []
-    for extra, packages in wanted.items():
-        missing = [package for package in packages if _installed(package, None)[0] != "ok"]
-        detail = f"pip install 'surefoot[{extra}]' adds {', '.join(missing)}" if missing else ", ".join(packages)
-        rows.append((f"extra {extra}", "absent" if missing else "ok", detail))
-    return rows
+    return [(f"extra {extra.name}", extra.state, extra.detail) for extra in extras()]
 
 
 def _torchvision() -> tuple[Cell, ...]:
@@ -101,14 +87,13 @@ def _data() -> tuple[Cell, ...]:
     return ("SUREFOOT_DATA", "ok" if files else "absent", f"{named}: {', '.join(files) or 'holds no data'}")
 
 
-def _installed(package: str, module: str | None) -> tuple[str, str]:
-    """State and version of a package; imported as well where a module is named."""
+def _installed(package: str, module: str) -> tuple[str, str]:
+    """State and version of a package that surefoot needs."""
     try:
         number = version(package)
-        if module is not None:
-            importlib.import_module(module)
+        importlib.import_module(module)
     except PackageNotFoundError:
-        return "broken" if module else "absent", "not installed"
+        return "broken", "not installed"
     except Exception as error:
         return "broken", f"does not import: {error}"
     return "ok", number

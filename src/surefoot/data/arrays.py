@@ -33,21 +33,22 @@ def _from_npz(path: Path) -> Arrays:
     if not is_zipfile(path):
         raise ValueError(f"{path} is not an npz file.")
     file = np.load(path, allow_pickle=False)
-    return {name: partial(_from_numpy, path, name, partial(file.__getitem__, name)) for name in file.files}
+    return {name: partial(from_numpy, path, name, partial(file.__getitem__, name)) for name in file.files}
 
 
-def _from_numpy(path: Path, name: str, read: Callable[[], Any]) -> Tensor:
+def from_numpy(source: Path | str, name: str, read: Callable[[], Any]) -> Tensor:
+    """The tensor of a numpy array of numbers; ValueError where it is anything else."""
     try:
         array = read()
     except BadZipFile as error:
-        raise ValueError(f"{path} is damaged: {error}.") from None
+        raise ValueError(f"{source} is damaged: {error}.") from None
     except ValueError as error:
         if "allow_pickle" not in str(error):
             raise
-        raise ValueError(f"{path}: {name!r} holds Python objects, which are never unpickled; save numbers.") from None
+        raise ValueError(f"{source}: {name!r} holds Python objects, which are never unpickled; save numbers.") from None
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
         kind = array.dtype if isinstance(array, np.ndarray) else "something else"
-        raise ValueError(f"{path}: {name!r} must hold numbers, got {kind}.")
+        raise ValueError(f"{source}: {name!r} must hold numbers, got {kind}.")
     if array.dtype.kind == "u":
         array = array.astype(np.int64)
     if array.dtype == np.longdouble:
@@ -107,10 +108,17 @@ def _from_parquet(path: Path) -> Arrays:
     except pa.ArrowException as error:
         raise ValueError(f"{path} is not a parquet file: {str(error).splitlines()[0].rstrip('.')}.") from None
 
+    return arrays_of_table(table, source=path)
+
+
+def arrays_of_table(table: Any, *, source: Path | str) -> Arrays:
+    """The columns of an Arrow table, by name; `source` is what errors call it."""
+    import pyarrow as pa
+
     def column(name: str) -> Tensor:
         values = table.column(name).combine_chunks()
         if values.null_count:
-            raise ValueError(f"{path}: {name!r} has {values.null_count} missing values.")
+            raise ValueError(f"{source}: {name!r} has {values.null_count} missing values.")
         if (
             pa.types.is_list(values.type)
             or pa.types.is_fixed_size_list(values.type)
@@ -118,9 +126,9 @@ def _from_parquet(path: Path) -> Arrays:
         ):
             flat = values.flatten().to_numpy(zero_copy_only=False)
             if len({len(row) for row in values}) != 1:
-                raise ValueError(f"{path}: {name!r} must hold lists of the same length.")
-            return _from_numpy(path, name, lambda: flat.reshape(len(values), -1))
-        return _from_numpy(path, name, lambda: values.to_numpy(zero_copy_only=False))
+                raise ValueError(f"{source}: {name!r} must hold lists of the same length.")
+            return from_numpy(source, name, lambda: flat.reshape(len(values), -1))
+        return from_numpy(source, name, lambda: values.to_numpy(zero_copy_only=False))
 
     return _columns({name: partial(column, name) for name in table.column_names})
 

@@ -47,10 +47,14 @@ METRICS: dict[str, Callable[[Predictions], Tensor]] = {
     "mean_margin": mean_margin,
     "min_margin": min_margin,
 }
+HIGHER_IS_BETTER = frozenset({"accuracy", "auroc_correct", "auroc_ovr", "mean_margin", "min_margin"})
+NEITHER_IS_BETTER = frozenset({"mean_confidence", "entropy"})
 
 __all__ = [
     "EVALUATED",
+    "HIGHER_IS_BETTER",
     "METRICS",
+    "NEITHER_IS_BETTER",
     "BrierParts",
     "Evaluation",
     "Interval",

@@ -52,8 +52,8 @@ class StreamingMetrics:
         self._classwise = "classwise_ece" in self.metrics
         self._values = tuple(name for name in _VALUES if name in self.metrics)
         rows = 1 + (num_classes if self._classwise else 0)
-        # one vector, so that one reduction is enough: number of samples, sums of values, sums of bins
-        self._state = torch.zeros(1 + len(self._values) + 3 * rows * num_bins, dtype=torch.float64, device=device)
+        # one vector that adds up, so that one reduction is enough: number of samples, sums of values, sums of bins
+        self.state = torch.zeros(1 + len(self._values) + 3 * rows * num_bins, dtype=torch.float64, device=device)
 
     def update(self, predictions: Predictions) -> None:
         """Take in more samples."""
@@ -67,14 +67,14 @@ class StreamingMetrics:
         if self._classwise:
             sums.append(classwise_sums(predictions, num_bins=self.num_bins))
         parts += [part.flatten() for each in sums for part in (each.count, each.score, each.hit)]
-        self._state += torch.cat([part.to(self._state.device) for part in parts])
+        self.state += torch.cat([part.to(self.state.device) for part in parts])
 
     def merge(self, other: "StreamingMetrics") -> None:
         """Take in all samples of another stream of the same kind."""
         mine, theirs = ((s.num_classes, s.num_bins, s.metrics) for s in (self, other))
         if mine != theirs:
             raise ValueError(f"`other` must have the same classes, bins and metrics, got {theirs} for {mine}.")
-        self._state += other._state.to(self._state.device)
+        self.state += other.state.to(self.state.device)
 
     def all_reduced(self, group: "torch.distributed.ProcessGroup | None" = None) -> "StreamingMetrics":
         """A stream of the samples of all processes of the group; this one keeps its own."""
@@ -83,20 +83,20 @@ class StreamingMetrics:
         if not (dist.is_available() and dist.is_initialized()):
             raise ValueError("`all_reduced` needs torch.distributed.init_process_group to have been called.")
         whole = StreamingMetrics(
-            self.num_classes, num_bins=self.num_bins, metrics=self.metrics, device=self._state.device
+            self.num_classes, num_bins=self.num_bins, metrics=self.metrics, device=self.state.device
         )
-        whole._state.copy_(self._state)
-        dist.all_reduce(whole._state, group=group)
+        whole.state.copy_(self.state)
+        dist.all_reduce(whole.state, group=group)
         return whole
 
     def compute(self) -> dict[str, Tensor]:
         """Every metric, by name."""
-        number = int(self._state[0])
+        number = int(self.state[0])
         if number == 0:
             raise ValueError("A stream without samples has no metrics: call `update` first.")
         sums_at = 1 + len(self._values)
-        means = dict(zip(self._values, self._state[1:sums_at] / number, strict=True))
-        top, rest = self._state[sums_at:].tensor_split([3 * self.num_bins])
+        means = dict(zip(self._values, self.state[1:sums_at] / number, strict=True))
+        top, rest = self.state[sums_at:].tensor_split([3 * self.num_bins])
         top_sums = _bin_sums(top.view(3, self.num_bins), number)
         found: dict[str, Tensor] = {}
         for name in self.metrics:
@@ -109,7 +109,7 @@ class StreamingMetrics:
 
     def reset(self) -> None:
         """Forget all samples."""
-        self._state.zero_()
+        self.state.zero_()
 
 
 def _bin_sums(parts: Tensor, number: int) -> BinSums:

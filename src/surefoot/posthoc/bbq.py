@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from surefoot.posthoc.map import Fit, Map
-from surefoot.posthoc.one_versus_rest import floor, renormalised
+from surefoot.posthoc.one_versus_rest import floor, places, renormalised
 from surefoot.predictions import Predictions
 
 _PRIOR = 2.0  # N' of the paper: the prior's samples, shared by the bins of a binning
@@ -30,7 +30,7 @@ class BBQ(Map):
     def _mapped(self, logits: Tensor) -> Tensor:
         edges, rates = self.edges.to(logits.device), self.rates.to(logits.device)
         probabilities = logits.softmax(dim=1)
-        bins = torch.searchsorted(edges, probabilities.T.contiguous())  # (a, b]
+        bins = places(edges, probabilities.T.contiguous())  # (a, b]
         calibrated = rates.gather(1, bins).T
         return renormalised(calibrated, probabilities, floor=floor(self.fitted.num_samples, self.fitted.num_classes))
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from surefoot.posthoc.map import Fit, Map
-from surefoot.posthoc.one_versus_rest import floor, renormalised
+from surefoot.posthoc.one_versus_rest import floor, places, renormalised
 from surefoot.predictions import Predictions
 
 
@@ -26,7 +26,7 @@ class Isotonic(Map):
         knots, heights = self.knots.to(logits.device), self.heights.to(logits.device)
         probabilities = logits.softmax(dim=1)
         place = probabilities.T.contiguous().clamp(min=knots[:, :1], max=knots[:, -1:])  # [K, N]
-        right = torch.searchsorted(knots, place).clamp(min=1)
+        right = places(knots, place).clamp(min=1)
         x0, x1 = knots.gather(1, right - 1), knots.gather(1, right)
         y0, y1 = heights.gather(1, right - 1), heights.gather(1, right)
         share = (place - x0) / (x1 - x0).clamp(min=torch.finfo(x0.dtype).tiny)

@@ -17,7 +17,7 @@ from surefoot.predictions import Predictions, check_finite
 from surefoot.registry import look_up
 
 _BLOCK = 2**18  # logits mapped at a time, so that float64 temporaries stay in cache
-_LARGEST = 1e100  # larger logits are taken as this: products and differences stay finite
+LARGEST = 1e100  # larger logits are taken as this: products and differences stay finite
 
 
 @dataclass(frozen=True)
@@ -63,20 +63,20 @@ class Map(ABC):
         mapped = torch.empty_like(logits)
         rows = max(1, _BLOCK // num_classes)
         for start in range(0, len(logits), rows):
-            part = logits[start : start + rows].double().clamp(-_LARGEST, _LARGEST)
+            part = logits[start : start + rows].double().clamp(-LARGEST, LARGEST)
             mapped[start : start + rows] = self._mapped(part).clamp(-largest, largest)
         return mapped  # [N, K]
 
     @property
     def parameters(self) -> dict[str, Any]:
         """What was fitted, by name, as numbers and nested lists ready for JSON."""
-        return {name: part.tolist() if isinstance(part, Tensor) else part for name, part in self._parts().items()}
+        return {name: part.tolist() if isinstance(part, Tensor) else part for name, part in self.parts.items()}
 
     def save(self, path: Path | str) -> None:
         """Write the map as one safetensors file: tensors as tensors, the rest as JSON in the metadata."""
         from surefoot.posthoc import POSTHOC  # the table imports every map
 
-        parts = self._parts()
+        parts = self.parts
         tensors = {name: part.cpu().contiguous() for name, part in parts.items() if isinstance(part, Tensor)}
         about = {
             "map": next(name for name, kind in POSTHOC.items() if kind is type(self)),
@@ -86,7 +86,9 @@ class Map(ABC):
         }
         write_atomically(Path(path), to_bytes(tensors, metadata={"posthoc": json.dumps(about)}))
 
-    def _parts(self) -> dict[str, Any]:
+    @property
+    def parts(self) -> dict[str, Any]:
+        """What was fitted, by name: tensors and numbers."""
         return {part.name: getattr(self, part.name) for part in fields(self) if part.name != "fitted"}
 
 

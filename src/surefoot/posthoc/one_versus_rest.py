@@ -18,6 +18,27 @@ def scores(logits: Tensor) -> Tensor:
     return (below - rest.log()).scatter(1, top.indices, top.values - others)  # [N, K]
 
 
+def places(edges: Tensor, values: Tensor) -> Tensor:
+    """How many edges of its row lie below each value: `torch.searchsorted`, which ONNX does not have.
+
+    In a graph that is being exported, by halving: as many steps as the number of edges has binary digits.
+
+    >>> places(torch.tensor([[0.2, 0.5]]), torch.tensor([[0.1, 0.2, 0.3, 0.9]])).tolist()
+    [[0, 0, 1, 2]]
+    """
+    if not torch.compiler.is_compiling():
+        return torch.searchsorted(edges, values)
+    found = torch.zeros_like(values, dtype=torch.int64)
+    num_edges = edges.shape[1]
+    step = 1 << num_edges.bit_length() >> 1
+    while step:
+        further = found + step
+        reached = edges.gather(1, (further - 1).clamp(max=num_edges - 1))
+        found = torch.where((further <= num_edges) & (reached < values), further, found)
+        step >>= 1
+    return found
+
+
 def floor(num_samples: int, num_classes: int) -> float:
     """1 / ((N + 1) K): N samples cannot tell a smaller probability from 0, and K such add next to nothing."""
     return 1 / ((num_samples + 1) * num_classes)
