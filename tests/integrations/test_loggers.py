@@ -1,6 +1,7 @@
 """The real loggers, offline: what was logged can be read back by their own means."""
 
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -72,12 +73,14 @@ def test_wandb_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     (file,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
     found: list[float] = []
-    for data in records(file.read_bytes()):
-        record = wandb_internal_pb2.Record()
-        record.ParseFromString(data)
-        for item in record.history.item:
-            if item.key == "train/ece" or list(item.nested_key) == ["train/ece"]:
-                found.append(float(item.value_json))
+    deadline = time.monotonic() + 60
+    while len(found) < len(rows) and time.monotonic() < deadline:  # its own process may still be writing
+        time.sleep(0.2)
+        found = []
+        for data in records(file.read_bytes()):
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(data)
+            found += [float(item.value_json) for item in record.history.item if list(item.nested_key) == ["train/ece"]]
     assert found == pytest.approx([row["train/ece"] for row in rows])
 
 

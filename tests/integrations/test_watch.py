@@ -125,6 +125,7 @@ def test_the_folder_is_what_the_commands_read(tmp_path: Path, capsys: pytest.Cap
     run = RunFolder(tmp_path)
     assert (run.status, run.ended, len(run.rows()[0])) == ("done", True, 3)
     assert run.spec.label == "sgd momentum=0.9 lr=0.1 seed=0"
+    assert set(run.spec.observers) == {"calibration", "margins", "reliability"}
     assert main(["report", str(tmp_path)]) == 0
     assert main(["diagnose", str(tmp_path)]) == 0
     assert "on average it is" in capsys.readouterr().out

@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from surefoot.integrations.optimizer import OWN, gradients_per_step, optimizer_tree
 from surefoot.runs.origin import hardware, versions
-from surefoot.runs.spec import RunSpec
+from surefoot.runs.spec import DEFAULT_OBSERVERS, RunSpec
 from surefoot.runs.store import RunFolder
 from surefoot.runs.toml import to_toml
 
@@ -112,7 +112,7 @@ def described(
         "device": device if device in ("cpu", "cuda", "mps") else "auto",
         "num_threads": torch.get_num_threads(),
         "schedule": {"every": every, "per_decade": 0},
-        "observers": {name: dict(options) for name, options in observers.items()},
+        "observers": dict.fromkeys(DEFAULT_OBSERVERS, False) | {name: dict(given) for name, given in observers.items()},
     }
     to_toml(tree)  # refuses here what could not be read again
     return RunSpec.from_dict(tree)
