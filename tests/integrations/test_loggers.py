@@ -54,6 +54,8 @@ def records(content: bytes) -> Iterator[bytes]:
             at += block - at % block
             continue
         length, kind = int.from_bytes(content[at + 4 : at + 6], "little"), content[at + 6]
+        if at + 7 + length > len(content):  # not yet whole
+            return
         held += content[at + 7 : at + 7 + length]
         at += 7 + length
         if kind in (1, 4):  # whole, or the last part
