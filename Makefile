@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test check lint types setup setup-dev bench bench-metrics bench-curvature bench-optim bench-corruptions bench-losses bench-ensembles bench-certificates test-peers clean bench-studies test-ray bench-report evidence screenshot
+.PHONY: help demo test check lint types setup setup-dev bench bench-metrics bench-curvature bench-optim bench-corruptions bench-losses bench-ensembles bench-certificates test-peers clean bench-studies test-ray bench-report evidence screenshot docs
 
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -56,6 +56,9 @@ test-ray: setup-dev  ## the tests of studies on a Ray cluster, which needs 250 M
 	$(PIP) --editable '.[ray]'
 	$(BIN)/python -m pytest tests/studies/test_ray.py
 
+docs: setup-dev  ## build the documentation into site/, offline
+	$(BIN)/mkdocs build --strict
+
 evidence: setup-dev  ## read again what the committed results say, for diagnoses
 	$(BIN)/python -m surefoot.report.evidence results
 
@@ -92,4 +95,4 @@ setup-dev: .venv/dev-is-set-up  ## the same with the tools for development
 	@touch $@ .venv/demo-is-set-up
 
 clean:  ## remove .venv, caches and runs
-	rm -rf .venv .venv-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis runs dist
+	rm -rf .venv .venv-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis runs dist site
