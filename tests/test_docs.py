@@ -2,8 +2,10 @@
 
 import importlib.util
 import inspect
+import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -18,6 +20,8 @@ import pytest
 from surefoot.cli import parsed
 from surefoot.cli.listing import _registry
 from surefoot.runs.spec import RunSpec
+from surefoot.studies.outcome import OUTCOMES
+from surefoot.studies.study import read_study
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -118,10 +122,14 @@ def test_every_command_in_the_text_has_its_flags(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize("path", [path for path in PAGES if "```toml" in path.read_text()], ids=name)
-def test_specs_are_read(path: Path) -> None:
+def test_specs_are_read(path: Path, tmp_path: Path) -> None:
     for _, text in blocks(path, "toml"):
         tree = tomllib.loads(text)
-        if "scales" not in tree:  # a study
+        if "scales" in tree:
+            (tmp_path / "own.toml").write_text(text)
+            study = read_study(str(tmp_path / "own.toml"))
+            assert [OUTCOMES[study.outcome].check(spec) for spec in study.specs]
+        else:
             RunSpec.from_dict({"budget": 1, "optimizer": {"name": "sgd", "lr": 0.1}, **tree})
 
 
@@ -164,3 +172,30 @@ def test_the_site_builds_and_asks_for_nothing_elsewhere(tmp_path: Path) -> None:
     assert len(made) > 100
     elsewhere = {found for path in made for found in loads.findall(path.read_text()) if 'rel="canonical"' not in found}
     assert not elsewhere
+
+
+@pytest.mark.slow
+def test_extending_as_the_page_says_passes_the_tests_over_the_tables(tmp_path: Path) -> None:
+    for folder in ("src", "tests", "studies", "benchmarks", "docs", "results/benchmarks"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    page = ROOT / "docs" / "extend.md"
+    for _, text in blocks(page, "python", "toml"):
+        (path,) = re.findall(r"^# ((?:src|studies)/.*)$", text, flags=re.MULTILINE)
+        (tmp_path / path).write_text(text)
+    for _, text in blocks(page, "diff"):
+        ((path, table),) = re.findall(r"^@@ (\S+) (\S+)$", text, flags=re.MULTILINE)
+        imported, entry = re.findall(r"^\+(.*)$", text, flags=re.MULTILINE)
+        before = (tmp_path / path).read_text()
+        with_entry = re.sub(rf"^({table}: .*\{{)$", rf"\1\n{entry}", before, flags=re.MULTILINE)
+        (tmp_path / path).write_text(with_entry.replace("\nfrom ", f"\n{imported}\nfrom ", 1))
+    tests = (
+        "contracts/test_losses.py contracts/test_optimizers.py metrics studies/test_study.py runs/test_objectives.py"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command += [*(f"tests/{part}" for part in tests.split()), "-k", "poly or overconfidence or short_steps or but_the"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src")}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    for name in ("poly]", "poly-digits]", "overconfidence]", "short_steps]", "but_the_extreme"):
+        assert re.search(rf"PASSED .*{re.escape(name)}", done.stdout), name
