@@ -56,6 +56,9 @@ test-ray: setup-dev  ## the tests of studies on a Ray cluster, which needs 250 M
 	$(PIP) --editable '.[ray]'
 	$(BIN)/python -m pytest tests/studies/test_ray.py
 
+docs: setup-dev  ## build the documentation into site/, offline
+	$(BIN)/mkdocs build --strict
+
 evidence: setup-dev  ## read again what the committed results say, for diagnoses
 	$(BIN)/python -m surefoot.report.evidence results
 
@@ -100,4 +103,4 @@ setup-dev: .venv/dev-is-set-up  ## the same with the tools for development
 	@touch $@ .venv/demo-is-set-up
 
 clean:  ## remove .venv, caches and runs
-	rm -rf .venv .venv-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis runs dist
+	rm -rf .venv .venv-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis runs dist site

@@ -1,7 +1,6 @@
 """Every example runs as it is, in a folder of its own; each asserts what it prints."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -28,11 +27,3 @@ def test_the_example_runs(path: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
-
-
-def test_the_python_of_the_page_on_integrations_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    page = Path(__file__).parents[1] / "docs" / "integrations.md"
-    names: dict[str, object] = {}
-    for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL):
-        exec(block, names)
-    assert "test ECE 0." in capsys.readouterr().out

@@ -10,16 +10,6 @@ from surefoot.runs.toml import read_toml
 ROOT = Path(__file__).parents[1]
 
 
-def test_the_readmes_python_runs(capsys, tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
-    assert len(blocks) == 3
-    names: dict[str, object] = {}
-    for block in blocks:
-        exec(block, names)
-    assert "GN sharpness" in capsys.readouterr().out
-
-
 def test_the_readmes_commands_exist() -> None:
     verbs = set(re.findall(r"^surefoot (\w+) .*#", (ROOT / "README.md").read_text(), flags=re.MULTILINE))
     assert verbs == {

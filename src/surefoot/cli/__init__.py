@@ -42,19 +42,25 @@ Command = (
 )
 
 
+def parsed(arguments: Sequence[str]) -> Callable[[], int]:
+    """The command that arguments ask for, not yet done; SystemExit, with the reason on stderr, if they ask for none."""
+    command: Callable[[], int] = tyro.cli(
+        Command,
+        args=arguments,
+        prog="surefoot",
+        description="Measure and repair a classifier's calibration; watch it train with curvature and margins.",
+        config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
+    )
+    return command
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Exit code 0: done; 1: a run or certificate failed; 2: bad request; 130: stopped by Ctrl-C."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given == ["--version"]:
         print(f"surefoot {__version__}")
         return 0
-    command: Callable[[], int] = tyro.cli(
-        Command,
-        args=given or ["--help"],
-        prog="surefoot",
-        description="Measure and repair a classifier's calibration; watch it train with curvature and margins.",
-        config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
-    )
+    command = parsed(given or ["--help"])
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # asked to go, it leaves as tidily as on Ctrl-C
     try:
         return command()
