@@ -1,11 +1,25 @@
 """surefoot in loops that are not its own. Packages that are not surefoot's are imported when they are used."""
 
-from surefoot.integrations.batch import batch_of
-from surefoot.integrations.huggingface import calibration_metrics, huggingface_callback
-from surefoot.integrations.lightning import lightning_callback
-from surefoot.integrations.logits import logits_of
-from surefoot.integrations.sam_trainer import SAMTrainerMixin
-from surefoot.integrations.watch import Watch
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from surefoot.integrations.batch import batch_of
+    from surefoot.integrations.huggingface import calibration_metrics, huggingface_callback
+    from surefoot.integrations.lightning import lightning_callback
+    from surefoot.integrations.logits import logits_of
+    from surefoot.integrations.sam_trainer import SAMTrainerMixin
+    from surefoot.integrations.watch import Watch
+
+_FILES = {
+    "SAMTrainerMixin": "sam_trainer",
+    "Watch": "watch",
+    "batch_of": "batch",
+    "calibration_metrics": "huggingface",
+    "huggingface_callback": "huggingface",
+    "lightning_callback": "lightning",
+    "logits_of": "logits",
+}
 
 __all__ = [
     "SAMTrainerMixin",
@@ -16,3 +30,9 @@ __all__ = [
     "lightning_callback",
     "logits_of",
 ]
+
+
+def __getattr__(name: str) -> Any:  # so that one who exports a model does not load the training loop
+    if name not in _FILES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_FILES[name]}"), name)
