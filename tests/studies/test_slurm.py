@@ -10,7 +10,7 @@ import pytest
 from surefoot.runs.run import run
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import RunFolder
-from surefoot.studies.cluster import ClusterEngine
+from surefoot.studies.cluster import ClusterEngine, gradients_told
 from surefoot.studies.engine import Event, Trial
 from surefoot.studies.engines import make_engine
 from surefoot.studies.slurm import SlurmBackend
@@ -51,7 +51,10 @@ def backend(tmp_path: Path) -> Watched:
 
 
 @pytest.mark.slow
-def test_jobs_end_with_the_same_bytes_and_a_killed_one_is_resumed(tmp_path: Path) -> None:
+def test_jobs_end_with_the_same_bytes_and_a_killed_one_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("surefoot.studies.cluster._LOOK", 0.1)
     long, diverging = spec(0.1, budget=30000), spec(1e30)
     trials = [Trial(item, tmp_path / "runs" / item.id) for item in (long, diverging)]
     watched = backend(tmp_path)
@@ -60,12 +63,23 @@ def test_jobs_end_with_the_same_bytes_and_a_killed_one_is_resumed(tmp_path: Path
     events: list[Event] = []
     ended = ClusterEngine(watched).run(trials, tell=events.append)
     assert [ended[trial.id].status for trial in trials] == ["done", "diverged"]
+    come = [event.done for event in events if event.kind == "progress" and event.spec is long]
+    assert 0 < max(come) <= 30000
     (lost,) = [event for event in events if event.kind == "lost"]
     assert "its job" in lost.reason
     assert len(watched.handles) == 3
     alone = RunFolder(tmp_path / "alone")
     run(long, alone)
     assert (trials[0].folder / "metrics.jsonl").read_bytes() == alone.metrics.read_bytes()
+
+
+def test_how_far_a_run_has_come_is_read_from_its_last_whole_row(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    assert gradients_told(path) == 0
+    path.write_text('{"gradients": 3}\n{"gradients": 7}\n{"gradients": 9')
+    assert gradients_told(path) == 7
+    path.write_text("broken\n")
+    assert gradients_told(path) == 0
 
 
 @pytest.mark.slow

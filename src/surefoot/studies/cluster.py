@@ -1,5 +1,6 @@
 """The engine for clusters: hands trials to a backend, looks after them, hands the lost ones out again."""
 
+import json
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from surefoot.studies.engine import Event, Trial, perform
 _POLL = 0.2  # seconds between two looks at the trials
 _STOP = "stop"  # a file in a run's folder: the process that does the run saves and leaves
 _LEAVE = 30.0  # seconds that it has for that
+_LOOK = 5.0  # seconds between two looks at the rows of what runs: a shared file system may be slow
 
 
 class Lost(Exception):
@@ -55,6 +57,7 @@ class ClusterEngine:
         tries = {trial.id: 0 for trial in waiting}
         active: dict[str, tuple[Trial, Any]] = {}
         ended: dict[str, Event] = {}
+        looked = time.monotonic()
         try:
             while waiting or active:
                 while waiting and self.backend.has_room(waiting[0], [trial for trial, _ in active.values()]):
@@ -72,6 +75,10 @@ class ClusterEngine:
                             waiting.append(trial)
                         else:
                             ended[trial.id] = event
+                if time.monotonic() - looked >= _LOOK:
+                    looked = time.monotonic()
+                    for trial, _ in active.values():
+                        tell(Event("progress", trial.spec, gradients_told(trial.folder / "metrics.jsonl")))
                 time.sleep(_POLL)
         finally:
             self._take_back(list(active.values()))
@@ -109,6 +116,17 @@ class ClusterEngine:
             return self.backend.ended(handle) is not None
         except Lost:
             return True
+
+
+def gradients_told(path: Path) -> int:
+    """How far a run has come by its last whole row; 0 where there is none."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - 2**16))
+            lines = file.read().split(b"\n")[:-1]
+        return int(json.loads(lines[-1])["gradients"])
+    except (OSError, IndexError, ValueError, KeyError, TypeError):
+        return 0
 
 
 def perform_until_stopped(trial: Trial) -> Event:
