@@ -87,5 +87,6 @@ class Visit:
 def visit(browser: Any, request: pytest.FixtureRequest) -> Iterator[Visit]:
     """A new page, of the options in the test's parameter where there is one."""
     page = browser.new_page(**{"viewport": {"width": 1200, "height": 900}, **getattr(request, "param", {})})
+    page.set_default_timeout(120_000)  # a busy machine
     yield Visit(page)
     page.close()

@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from references.stand_in import write_stand_ins
@@ -91,6 +92,15 @@ def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.fixture
+def clothes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file like that of Fashion-MNIST, of random images, where it is looked for."""
+    images = np.random.default_rng(0).integers(0, 256, (5000, 28, 28, 1), np.uint8)
+    labels = np.arange(5000) % 10
+    np.savez(tmp_path / "fashion-mnist.npz", x_train=images, y_train=labels, x_test=images, y_test=labels)
+    monkeypatch.setenv("SUREFOOT_DATA", str(tmp_path))
+
+
 @pytest.mark.parametrize(("name", "scale"), [(n, s) for n, path in study_files().items() for s in scale_names(path)])
 def test_every_shipped_study_can_be_built(name: str, scale: str, request: pytest.FixtureRequest) -> None:
     study = read_study(name, scale=scale)
@@ -101,6 +111,8 @@ def test_every_shipped_study_can_be_built(name: str, scale: str, request: pytest
     for data in {spec.data.name for spec in study.specs}:
         if data.startswith("cifar"):
             request.getfixturevalue("large" if data in ("cifar10", "cifar100") else "cifar10")
+        elif data == "fashion-mnist":
+            request.getfixturevalue("clothes")
     for optimizer in {spec.optimizer.name: spec for spec in study.specs}.values():
         training = build(optimizer)
         for _ in range(2 if scale == "paper" else 1):
