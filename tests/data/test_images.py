@@ -178,6 +178,7 @@ def test_only_test_images_are_spoiled_and_by_their_place_in_the_store() -> None:
         ({"noisy_labels": 2.0}, "`noisy_labels` must lie in"),
         ({"corruption": "motion_blurr"}, "Did you mean 'motion_blur'"),
         ({"corruption": "motion_blur", "severity": 6}, "`severity` must be 1, 2, 3, 4 or 5, got 6"),
+        ({"severity": 3}, "`severity` is 3, but `corruption` names none"),
     ],
 )
 def test_bad_options_are_refused(options: dict, message: str) -> None:

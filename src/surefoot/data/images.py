@@ -89,6 +89,8 @@ def dataset(
     taken = chosen(
         images, num_train=num_train, num_test=num_test, num_validation=num_validation, shuffled=shuffled, seed=seed
     )
+    if corruption == "none" and severity != 1:
+        raise ValueError(f"`severity` is {severity}, but `corruption` names none.")
     known = torch.cat([taken.train, taken.validation])
     test = images.test[taken.test]
     if corruption != "none":

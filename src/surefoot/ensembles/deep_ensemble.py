@@ -24,6 +24,8 @@ class DeepEnsemble(Ensemble):
     def __init__(self, models: Sequence[nn.Module]) -> None:
         super().__init__()
         check_count("models", len(models))
+        if len({id(model) for model in models}) < len(models):
+            raise ValueError("`models` must be different modules, got one of them twice: it would count double.")
         self.models = nn.ModuleList(models)
 
     @classmethod
