@@ -48,7 +48,7 @@ class Predictions:
         """Predictions from rows of probabilities, which are kept as given: not clipped, not rescaled.
 
         The logits are their logarithms in float64, with a probability of 0 taken as the smallest normal number: margins
-        and post-hoc maps need finite logits, while every metric reads the probabilities themselves.
+        need finite logits, while every metric reads the probabilities themselves. For post-hoc maps see `floored`.
 
         >>> p = Predictions.from_probabilities(torch.tensor([[0.8, 0.2]], dtype=torch.float64), torch.tensor([0]))
         >>> p.confidence.tolist()
@@ -60,6 +60,19 @@ class Predictions:
             check_probabilities(probabilities)
         logits = probabilities.double().clamp(min=torch.finfo(torch.float64).tiny).log()
         return cls(logits, labels, given_probabilities=probabilities)
+
+    def floored(self, *, least: float = 1e-12) -> "Predictions":
+        """The same for a post-hoc map to read: logits of the probabilities given, none of them below `least`.
+
+        A probability that was rounded to 0 has no logarithm, and a temperature would follow whatever stands in for it.
+        Predictions from logits are left as they are.
+
+        >>> said = Predictions.from_probabilities(torch.tensor([[1.0, 0.0]]), torch.tensor([0]))
+        >>> [round(value, 1) for value in said.floored().logits[0].tolist()]
+        [0.0, -27.6]
+        """
+        given = self.given_probabilities
+        return self if given is None else Predictions(given.double().clamp(min=least).log(), self.labels)
 
     @property
     def num_samples(self) -> int:

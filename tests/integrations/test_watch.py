@@ -382,3 +382,24 @@ def test_two_processes_see_the_samples_of_both_and_one_writes(tmp_path: Path) ->
     rows, _ = RunFolder(tmp_path / "two").rows()
     assert len(rows) == 1
     assert RunFolder(tmp_path / "two").status == "done"
+
+
+def test_what_a_watch_cannot_make_sense_of_is_refused(tmp_path: Path) -> None:
+    model, batch = nn.Linear(2, 3), (torch.eye(2), torch.tensor([0, 1], dtype=torch.int32))
+    with Watch(model, nn.CrossEntropyLoss(), folder=tmp_path / "one") as watch:
+        with pytest.raises(ValueError, match="There is nothing to look at"):
+            watch.step()
+        assert watch.step(batch, step=5) is not None  # labels of any whole type
+        with pytest.raises(ValueError, match="must count on through epochs: it was 5, got 4"):
+            watch.step(batch, step=4)
+        with pytest.raises(ValueError, match="test must be batches, got one pair of tensors: put it into a list"):
+            watch.evaluate(batch)
+
+
+def test_probabilities_in_the_place_of_logits_are_told(tmp_path: Path) -> None:
+    model, batch = nn.Sequential(nn.Linear(2, 3), nn.Softmax(dim=1)), (torch.eye(2), torch.tensor([0, 1]))
+    watch = Watch(model, folder=tmp_path / "one")
+    with pytest.warns(RuntimeWarning, match="rows that sum to 1: probabilities"):
+        watch.step(batch)
+    other = Watch(model, folder=tmp_path / "two", logits_of=lambda output: output.log())
+    other.step(batch)

@@ -45,7 +45,7 @@ class Apply:
             from surefoot.posthoc import load
 
             fitted = load(self.map)
-            scores = read_scores(self.file, logits=self.logits, probabilities=self.probs)
+            scores = read_scores(self.file, logits=self.logits, probabilities=self.probs).floored()
             labels = read_labels(self.file, self.labels)
             if labels is not None and labels.shape != scores.labels.shape:
                 raise ValueError(f"{self.file}: {len(scores.labels)} rows of logits but labels {list(labels.shape)}.")

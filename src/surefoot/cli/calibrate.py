@@ -80,6 +80,11 @@ class Calibrate:
             for predictions, path in zip(files, (self.validation, self.test), strict=True):
                 check_enough(predictions, path, num_bins=self.bins)
             validation, test = files
+            if bool((validation.predicted == validation.labels).all()):
+                raise ValueError(
+                    f"No sample of {self.validation} is wrong, so it cannot say how sure to be: "
+                    "give samples that the model was not trained on."
+                )
             if validation.num_classes != test.num_classes:
                 raise ValueError(
                     f"{self.test} must have {validation.num_classes} classes like {self.validation}, "
@@ -94,12 +99,12 @@ class Calibrate:
             for name in names:
                 progress(name)
                 try:
-                    maps[name] = _fitted(name, validation, source=str(self.validation))
+                    maps[name] = _fitted(name, validation.floored(), source=str(self.validation))
                 except ValueError as error:
                     found[name] = {"error": str(error), "converged": False}
                     continue
-                after[name] = measured(_mapped(maps[name], test))
-                found[name] = _record(maps[name], before, after[name], _held_out_nll(name, validation))
+                after[name] = measured(_mapped(maps[name], test.floored()))
+                found[name] = _record(maps[name], before, after[name], _held_out_nll(name, validation.floored()))
         scores = {name: record.get("held_out_nll") for name, record in found.items()}
         untouched = _held_out_nll(None, validation)
         known = {name: score for name, score in {"none": untouched, **scores}.items() if score is not None}

@@ -49,9 +49,10 @@ def check_classes(labels: Any) -> Tensor:
     if labels.ndim != 1 or labels.is_floating_point() or labels.dtype == torch.bool:
         raise ValueError(
             f"`labels` must be one class per sample, integers of shape [N], got {labels.dtype} of shape "
-            f"{list(labels.shape)}: multi-label and soft targets have no calibration of one predicted class."
+            f"{list(labels.shape)}: multi-label and soft targets have no calibration of one predicted class; "
+            f"if they are classes in another form, {_FIX}."
         )
-    return labels
+    return labels.long()
 
 
 class Rows:

@@ -96,9 +96,8 @@ def huggingface_callback(
                 seed=args.seed,
                 overwrite=overwrite,
             )
-            saved = Path(args.output_dir) / f"checkpoint-{state.global_step}" / _STATE
-            if state.global_step > 0 and saved.exists():
-                self.watch.load_state_dict(torch.load(saved))
+            if state.global_step > 0:
+                self.watch.load_state_dict(torch.load(_state_file(args, state.global_step)))
 
         def on_step_end(self, args: Any, state: Any, control: Any, **parts: Any) -> None:
             if self.watch is not None:
@@ -155,6 +154,20 @@ def _sample(loader: Any, number: int) -> _Sample | None:
         )
         return None
     return _Sample(loader, number=number)
+
+
+def _state_file(args: Any, step: int) -> Path:
+    """Where the watch's state lies in the checkpoint that training resumes from; ValueError where it is not found."""
+    named = args.resume_from_checkpoint if isinstance(args.resume_from_checkpoint, str) else None
+    places = [Path(place) / _STATE for place in (named, Path(args.output_dir) / f"checkpoint-{step}") if place]
+    for place in places:
+        if place.is_file():
+            return place
+    looked = " or ".join(str(place.parent) for place in places)
+    raise ValueError(
+        f"Training goes on at step {step}, and {_STATE} of the watch is not in {looked}: name the checkpoint in the "
+        "trainer's arguments too (`resume_from_checkpoint`), or begin anew with another folder."
+    )
 
 
 def _check(model: nn.Module) -> None:

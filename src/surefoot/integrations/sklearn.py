@@ -146,5 +146,5 @@ def _predictions(scores: Any, labels: Array, *, classes: Array, response: str) -
         )
     truth = torch.from_numpy(labels)
     if response == "predict_proba":
-        return Predictions.from_probabilities(values, truth)
+        return Predictions.from_probabilities(values, truth).floored()
     return Predictions(values, truth)

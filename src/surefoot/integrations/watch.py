@@ -18,7 +18,7 @@ from surefoot.data import Split
 from surefoot.integrations.batch import BatchOf, Rows, batch_of, check_classes, joined, rows_of
 from surefoot.integrations.folder import WatchedFolder, described
 from surefoot.integrations.loggers import Guarded, Logger
-from surefoot.integrations.logits import Logits, LogitsOf, logits_of
+from surefoot.integrations.logits import Logits, LogitsOf, are_probabilities, logits_of
 from surefoot.integrations.optimizer import gradients_per_step, innermost
 from surefoot.integrations.seen import Seen, gathered, processes, without_a_trace
 from surefoot.losses import CrossEntropy, Lifted
@@ -94,6 +94,8 @@ class Watch:
     def step(self, batch: Any = None, *, step: int | None = None) -> dict[str, float] | None:
         """To be called after each optimizer step, with its batch; the row where it looked. `step` sets the count."""
         self._check_open()
+        if step is not None and step < self._step:
+            raise ValueError(f"`step` must count on through epochs: it was {self._step}, got {step}.")
         self._step = self._step + 1 if step is None else step
         self._batch = batch if batch is not None else self._batch
         return self.observe() if self.due(self._step) else None
@@ -107,6 +109,8 @@ class Watch:
         sources: dict[str, Iterable[Any]] = dict(self._splits)
         if self._batch is not None:
             sources.setdefault("train", [self._batch])
+        if not sources:
+            raise ValueError("There is nothing to look at: give `step` its batch, or the watch `splits`.")
         return self._look(sources)
 
     def evaluate(self, loader: Iterable[Any], *, split: str = "test") -> dict[str, float]:
@@ -184,8 +188,18 @@ class Watch:
     ) -> dict[str, float]:
         self._check_open()
         begun = time.perf_counter()
+        for split, batches in sources.items():
+            if isinstance(batches, tuple) and len(batches) == 2 and all(isinstance(part, Tensor) for part in batches):
+                raise ValueError(f"{split} must be batches, got one pair of tensors: put it into a list.")
         said = {split: (*self._said(split, batches), False) for split, batches in sources.items()}
         said |= {split: (*pair, None, of_all) for split, pair in (known or {}).items()}
+        if not self._begun and any(are_probabilities(logits) for logits, *_ in said.values()):
+            warnings.warn(
+                "`model` returns rows that sum to 1: probabilities, it seems, and they are taken for logits. Pass "
+                "`logits_of=lambda output: output.log()`, or leave out the softmax.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
         self._begin(batch_size=next((len(labels) for _, labels, _, _ in said.values()), None))
         row: dict[str, float] = {"step": self._step, "gradients": self._step * gradients_per_step(self._optimizer)}
         for split, (logits, labels, inputs, whole) in said.items():

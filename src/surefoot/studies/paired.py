@@ -56,9 +56,11 @@ def compare(runs: Sequence[Trajectory], one: str, other: str, *, quantities: Seq
 
 
 def method_named(runs: Sequence[Trajectory], name: str) -> str:
-    """The method of that name: as tables show it, or without its options where only one is called so."""
+    """The method of that name: as tables show it, or without some of its options where only one is called so."""
     methods = {method_of(run.spec): method_of(run.spec, options=False) for run in runs}
     short = [method for method, plain in methods.items() if plain == name]
+    if not short:
+        short = [m for m in methods if set(name.split()) <= set(m.split()) and m.split()[0] == name.split()[0]]
     if name not in methods and len(short) == 1:
         return short[0]
     look_up("method", name, methods)
