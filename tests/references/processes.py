@@ -19,4 +19,5 @@ def in_two_processes(work: Callable[[int, Path], None], folder: Path) -> None:
 def _joined(rank: int, work: Callable[[int, Path], None], port: int, folder: Path) -> None:
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
     work(rank, folder)
+    dist.barrier()  # whoever leaves first would cut the other off, which gloo answers by aborting it
     dist.destroy_process_group()
