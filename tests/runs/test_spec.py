@@ -133,3 +133,17 @@ def test_later_keys_count_where_they_are_used(change: dict[str, Any]) -> None:
     tree = {"optimizer": {"name": "sgd", "lr": 0.1}, "budget": 9}
     assert RunSpec.from_dict({**tree, **change}).id != RunSpec.from_dict(tree).id
     assert RunSpec.from_dict({**tree, "rate": {"name": "constant"}}).id == RunSpec.from_dict(tree).id
+
+
+def test_a_label_tells_apart_what_differs_in_the_options_of_a_loss_or_an_ensemble() -> None:
+    plain = {"budget": 1, "optimizer": {"name": "sgd", "lr": 0.1, "momentum": 0.9}}
+    runs = [
+        RunSpec.from_dict({**plain, "loss": {"name": "label_smoothing", "smoothing": 0.05}}),
+        RunSpec.from_dict({**plain, "loss": {"name": "label_smoothing", "smoothing": 0.2}}),
+        RunSpec.from_dict({**plain, "ensemble": {"name": "mc_dropout", "num_samples": 5}}),
+    ]
+    assert [run.label for run in runs] == [
+        "sgd momentum=0.9 lr=0.1 + label_smoothing smoothing=0.05 seed=0",
+        "sgd momentum=0.9 lr=0.1 + label_smoothing smoothing=0.2 seed=0",
+        "sgd momentum=0.9 lr=0.1 + mc_dropout num_samples=5 seed=0",
+    ]

@@ -136,11 +136,16 @@ class RunSpec:
 
     @property
     def label(self) -> str:
-        """A short name for people: optimizer, learning rate, loss and ensemble where they are not plain, seed."""
+        """A name for people: optimizer, learning rate, loss and ensemble where they are not plain, seed."""
         lr = self.optimizer.options.get("lr")
         rate = f" lr={lr:.4g}" if isinstance(lr, int | float) else ""
-        more = self.method.removeprefix(self.optimizer.name)
-        return f"{self.variant}{rate}{more} seed={self.seed}"
+        return f"{self.variant}{rate}{self.additions} seed={self.seed}"
+
+    @property
+    def additions(self) -> str:
+        """What is added to the optimizer: a loss that is not cross-entropy, an ensemble, with their options."""
+        parts = [part for part in (self.loss, self.ensemble) if part.name not in ("cross_entropy", "single")]
+        return "".join(f" + {_described(part.name, part.options)}" for part in parts)
 
     @property
     def method(self) -> str:
@@ -151,14 +156,18 @@ class RunSpec:
     @property
     def network(self) -> str:
         """The model with its options, and the data."""
-        options = [f"{key}={value}" for key, value in self.model.options.items()]
-        return f"{' '.join([self.model.name, *options])} on {self.data.name}"
+        return f"{_described(self.model.name, self.model.options)} on {self.data.name}"
 
     @property
     def variant(self) -> str:
         """The optimizer with all its options but the learning rate."""
-        options = [f"{key}={value}" for key, value in self.optimizer.options.items() if key != "lr"]
-        return " ".join([self.optimizer.name, *options])
+        return _described(
+            self.optimizer.name, {key: value for key, value in self.optimizer.options.items() if key != "lr"}
+        )
+
+
+def _described(name: str, options: Mapping[str, Any]) -> str:
+    return " ".join([name, *(f"{key}={value}" for key, value in options.items())])
 
 
 @cache
