@@ -72,8 +72,11 @@ def test_names() -> None:
         method_named(runs, "sam")
     with pytest.raises(ValueError, match=r"`a` and `b` must be two methods, got 'sgd' twice"):
         compare(runs, "sgd", "sgd")
-    with pytest.raises(ValueError, match="no seed in common with test/nil"):
-        compare(runs, "sgd", "sam rho=0.1", quantities=["test/nil"])
+    with pytest.raises(ValueError, match=r"Unknown quantity 'test/ecee'\. Did you mean 'test/ece'\?"):
+        compare(runs, "sgd", "sam rho=0.1", quantities=["test/ecee"])
+    apart = [*runs, run({"name": "asam"}, 7, 0.1)]
+    with pytest.raises(ValueError, match="no seed in common with test/ece"):
+        compare(apart, "sgd", "asam", quantities=["test/ece"])
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,6 +99,6 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert main(["compare", str(tmp_path), "sam", "sgd"]) == 0
     assert "sam rho=0.1 is better" in capsys.readouterr().out
     assert main(["compare", str(tmp_path), "sma", "sgd"]) == 2
-    assert "Unknown method 'sma'" in capsys.readouterr().err
+    assert "Unknown method 'sma'. Did you mean 'sam'? Known: sam, sgd." in capsys.readouterr().err
     assert main(["compare", str(tmp_path / "runs"), "sam", "sgd"]) == 2
     assert "is not a study folder" in capsys.readouterr().err

@@ -1,9 +1,10 @@
 """Two methods of a study, seed by seed."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from surefoot.registry import look_up
+from surefoot.registry import unknown
 from surefoot.studies.comparison import (
     SCORES,
     Groups,
@@ -46,6 +47,10 @@ def compare(runs: Sequence[Trajectory], one: str, other: str, *, quantities: Seq
     first, second = (method_named(found, name) for name in (one, other))
     if first == second:
         raise ValueError(f"`a` and `b` must be two methods, got {first!r} twice.")
+    known = {key for run in found for key in run.rows[-1] if "/" in key}
+    for key in quantities:
+        if key not in known:
+            raise unknown("quantity", key, known)
     groups = by_method(found)
     pairs = [pair for key in quantities or SCORES if (pair := _pair(groups, first, second, key)) is not None]
     lacking = [key for key in quantities if key not in {pair.quantity for pair in pairs}]
@@ -61,10 +66,12 @@ def method_named(runs: Sequence[Trajectory], name: str) -> str:
     short = [method for method, plain in methods.items() if plain == name]
     if not short:
         short = [m for m in methods if set(name.split()) <= set(m.split()) and m.split()[0] == name.split()[0]]
-    if name not in methods and len(short) == 1:
+    if name in methods:
+        return name
+    if len(short) == 1:
         return short[0]
-    look_up("method", name, methods)
-    return name
+    plain = Counter(methods.values())
+    raise unknown("method", name, [method if plain[called] > 1 else called for method, called in methods.items()])
 
 
 def _pair(groups: Groups, first: str, second: str, key: str) -> Paired | None:
