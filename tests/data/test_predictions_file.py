@@ -138,8 +138,13 @@ def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
     (tmp_path / "a.npy").rename(tmp_path / "a.npz")
     with pytest.raises(ValueError, match="is not an npz file"):
         read_predictions(tmp_path / "a.npz")
+
+
+def test_what_is_no_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="There is no file"):
         read_predictions(tmp_path / "b.npz")
+    with pytest.raises(ValueError, match="is a folder, not a file"):
+        read_predictions(tmp_path)
 
 
 @pytest.mark.parametrize("start", [b"\xef\xbb\xbf", b"# ", b"#"])

@@ -19,11 +19,11 @@ Arrays = Mapping[str, Callable[[], Tensor]]  # by name, each read when called fo
 
 def read_arrays(path: Path) -> Arrays:
     """The arrays of an npz, csv, safetensors or parquet file, by name."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder, not a file.")
     reader = look_up("kind of file", path.suffix.lower(), _READERS)
     if not path.exists():
         raise ValueError(f"There is no file {path}.")
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder, not a file.")
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty.")
     return reader(path)
