@@ -44,6 +44,11 @@ class Study:
     """For slurm: an option of submitit, as in slurm_partition=gpu or timeout_min=60; may be given several times."""
     rerun: Literal["none", "stale", "all"] = "none"
     """Do ended runs again: those made by other code or versions (stale), or all."""
+    reuse: Annotated[list[Path], tyro.conf.arg(metavar="FOLDER"), tyro.conf.UseAppendAction] = field(
+        default_factory=list
+    )
+    """Another study's folder: runs with the same spec that have ended there are copied, not done again. May be given
+    several times."""
     no_page: bool = False
     """Leave out the HTML page, which needs the extra `report`."""
     dry_run: bool = False
@@ -62,6 +67,7 @@ class Study:
         from surefoot.studies.engines import make_engine
         from surefoot.studies.outcome import study_outcome, study_runs
         from surefoot.studies.plan import duration, plan
+        from surefoot.studies.reuse import made_elsewhere, take
         from surefoot.studies.study import read_study
 
         with ExitStack() as held:
@@ -73,6 +79,8 @@ class Study:
                 num_workers = self._num_workers(study)
                 seconds = None if self.budget is None else duration(self.budget)
                 trials = missing(study, root, rerun=self.rerun)
+                made = made_elsewhere(trials, self.reuse)
+                wanted, trials = trials, [trial for trial in trials if trial.id not in made]
                 if self.dry_run or seconds is not None:
                     planned = plan(study.specs, trials, num_workers=num_workers, seconds=seconds)
                     trials = list(planned.trials)
@@ -85,6 +93,8 @@ class Study:
                         logs=root / "jobs",
                     )
                     held.enter_context(locked(root))
+            if made:
+                say(f"{len(made)} runs of the study have ended elsewhere and are copied from there.")
             if self.dry_run:
                 show_plan(study, planned, json=self.json)
                 return 0
@@ -92,6 +102,7 @@ class Study:
             if seconds is not None:
                 say_plan(planned)
             try:
+                take(wanted, made)
                 with bars(len(trials)) as shown:
                     ended = conduct(study, root, trials, engine=engine, tell=lambda event: _tell(shown, event))
             except OSError as error:
