@@ -6,6 +6,7 @@ from statistics import NormalDist
 from typing import Any
 
 from surefoot.report import charts
+from surefoot.report.bins import num_bins, stored_bins
 from surefoot.report.diagnosis import Diagnosis, diagnose
 from surefoot.report.facts import Facts, edge, learning_rate, run_facts
 from surefoot.report.page import Chart, findings
@@ -42,18 +43,18 @@ class Course:
         optimizers = list(dict.fromkeys(spec.optimizer.name for spec, _ in shown))
         keys = frozenset(key for _, rows in shown for key in rows[-1])
         wanted = [key for key in _wanted() if key in keys]
-        num_bins = max((_num_bins(rows[-1]) for _, rows in shown), default=0)
+        most_bins = max((num_bins(rows[-1]) for _, rows in shown), default=0)
         data = {
             "optimizers": optimizers,
             "colours": {name: colour_of(name) for name in optimizers},
-            "num_bins": num_bins,
+            "num_bins": most_bins,
             "z": NormalDist().inv_cdf(0.975),
             "highest_edge": 1.1 * max(_values(shown, "train/ggn_sharpness"), default=0.0),
             "readout": {key: _named(key) for key in wanted if key.partition("/")[2] in charts.QUANTITIES},
             "runs": [_run(spec, evenly(rows, MOST_ROWS), wanted, _dash(shown, spec)) for spec, rows in shown],
         }
         facts = tuple(run_facts(spec, rows) for spec, rows in held)
-        return cls(data, tuple(notes), optimizers, keys, num_bins, facts)
+        return cls(data, tuple(notes), optimizers, keys, most_bins, facts)
 
     def trajectories(self) -> tuple[Chart, ...]:
         """Every quantity over steps, training and test beside each other."""
@@ -178,7 +179,6 @@ def run_sentences(diagnosis: Diagnosis) -> list[str]:
 
 
 def _run(spec: RunSpec, rows: Sequence[Row], keys: Sequence[str], dash: int) -> dict[str, Any]:
-    num_bins = _num_bins(rows[-1])
     present = [key for key in keys if any(row.get(key) is not None for row in rows)]
     return {
         "label": spec.label,
@@ -189,24 +189,18 @@ def _run(spec: RunSpec, rows: Sequence[Row], keys: Sequence[str], dash: int) -> 
         "edge": edge(spec),
         "steps": [int(row["step"] or 0) for row in rows],
         "columns": {key: [_short(row.get(key)) for row in rows] for key in present},
-        "bins": {split: [_bins(row, split, num_bins) for row in rows] for split in _SPLITS if num_bins},
+        "bins": {split: [_bins(row, split) for row in rows] for split in _SPLITS if num_bins(rows[-1])},
         "diagnosis": run_sentences(diagnose(run_facts(spec, rows))),
     }
 
 
-def _bins(row: Row, split: str, num_bins: int) -> list[int]:
+def _bins(row: Row, split: str) -> list[int]:
     """Place, count, mean confidence in 1/10,000 and number of right ones of the bins that hold samples, one by one."""
-    held: list[int] = []
-    for k in range(num_bins):
-        place = f"{split}/bin_{k + 1:02d}_"
-        count, sure, right = row.get(place + "count"), row.get(place + "confidence"), row.get(place + "right")
-        if count and sure is not None and right is not None:
-            held += [k, int(count), round(1e4 * sure), int(right)]
-    return held
-
-
-def _num_bins(row: Row) -> int:
-    return sum(key.startswith("test/bin_") and key.endswith("_count") for key in row)
+    return [
+        number
+        for each in stored_bins(row, split)
+        for number in (each.place, each.count, round(1e4 * each.confidence), each.num_right)
+    ]
 
 
 def _wanted() -> list[str]:

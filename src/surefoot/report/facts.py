@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from surefoot.profile import Group, Profile
+from surefoot.report.bins import stored_bins
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import Row
 
@@ -56,15 +57,16 @@ def row_profile(row: Row, split: str) -> Profile | None:
 
 def row_bins(row: Row, split: str) -> tuple[Group, ...]:
     """The bins of a split that hold samples, with limits that hold for all of them at once; none if not observed."""
-    num_bins = sum(key.startswith(f"{split}/bin_") and key.endswith("_count") for key in row)
-    held = []
-    for k in range(1, num_bins + 1):
-        count, confidence, right = (row.get(f"{split}/bin_{k:02d}_{what}") for what in ("count", "confidence", "right"))
-        if count and confidence is not None and right is not None:
-            held.append((f"{(k - 1) / num_bins:.2f}-{k / num_bins:.2f}", int(count), confidence, right / count))
+    held = stored_bins(row, split)
     return tuple(
-        Group.of(name, count=count, confidence=confidence, accuracy=accuracy, among=len(held))
-        for name, count, confidence, accuracy in held
+        Group.of(
+            f"{each.left:.2f}-{each.right:.2f}",
+            count=each.count,
+            confidence=each.confidence,
+            accuracy=each.accuracy,
+            among=len(held),
+        )
+        for each in held
     )
 
 

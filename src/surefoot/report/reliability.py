@@ -1,10 +1,9 @@
 """The reliability diagram."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from surefoot.profile import wilson
+from surefoot.report.bins import StoredBin
 from surefoot.report.plots import OVER, UNDER, svg
 
 if TYPE_CHECKING:
@@ -12,37 +11,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from surefoot.metrics.reliability import ReliabilityBin
-
-_FIELDS = ("count", "confidence", "right")
-_LEVEL = 0.95
-
-
-@dataclass(frozen=True)
-class StoredBin:
-    """A bin as a run's row holds it."""
-
-    left: float
-    right: float
-    count: int
-    confidence: float | None
-    accuracy: float | None
-    low: float | None
-    high: float | None
-
-
-def stored_bins(row: Mapping[str, float | None]) -> list[StoredBin]:
-    """The bins of the test split that the observer `reliability` left in a row; none if it was not there."""
-    number = sum(key.startswith("test/bin_") and key.endswith("_count") for key in row)
-    found = []
-    for k in range(number):
-        count, confidence, right = (row.get(f"test/bin_{k + 1:02d}_{name}") or 0.0 for name in _FIELDS)
-        place = (k / number, (k + 1) / number, int(count))
-        if not count:
-            found.append(StoredBin(*place, None, None, None, None))
-            continue
-        low, high = wilson(right / count, int(count), tail=(1 - _LEVEL) / 2)
-        found.append(StoredBin(*place, confidence, right / count, low, high))
-    return found
 
 
 def reliability_axes(bins: "Sequence[ReliabilityBin | StoredBin]", ax: "Axes") -> None:

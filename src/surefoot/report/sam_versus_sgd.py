@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from surefoot.report.bins import stored_bins
 from surefoot.report.plots import Run, colour_of, svg
-from surefoot.report.reliability import histogram_axes, reliability_axes, stored_bins
+from surefoot.report.reliability import histogram_axes, reliability_axes
 from surefoot.runs.store import Row
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def beside(runs: Sequence[Run]) -> str:
             panels = part.subplots(3, max(3, len(methods)))
             for column, method in enumerate(methods):
                 spec, rows = next(run for run in chosen if run[0].method == method)
-                bins = stored_bins(rows[-1])
+                bins = stored_bins(rows[-1], "test")
                 reliability_axes(bins, panels[0][column])
                 panels[0][column].set_title(f"{method}, seed {spec.seed}", color=colour_of(spec.optimizer.name))
                 histogram_axes(bins, panels[1][column])
