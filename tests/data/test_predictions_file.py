@@ -120,6 +120,9 @@ def test_bad_content_is_refused(tmp_path: Path, arrays: dict, names: dict, messa
         ("a.csv", b"logits_0,logits_1,label\n", "has a header but no rows"),
         ("a.csv", b"logits_0,logits_1,label\n1,2,0\n1,0\n", "is not a csv file of numbers"),
         ("a.csv", b"logits_0,logits_1,label\n1,2\n", "3 names in its header but 2 columns"),
+        ("a.csv", b"id,logits_0,logits_1,label\nx,1,2,0\ny,1,2,0,7\n", "is not a csv file of numbers"),
+        ("a.csv", b"logits_0,logits_1,label\n1,2,cat\n2,1,dog\n", "'label' must hold numbers, got 'cat'"),
+        ("a.csv", b"logits_0,logits_1,label\n1,,0\n2,1,1\n", "'logits_1' must hold numbers, got ''"),
         ("a.csv", b"logits_0,logits_0,label\n1,2,0\n", "must name every column differently"),
         ("a.csv", b"logits_0,logits_1,label\n1,nan,0\n2,3,1\n", "NaN or inf in 1 rows, first in row 0"),
         ("a.csv", b"logits_1,logits_2,label\n1,2,0\n2,3,1\n", r"numbered from 0 without gaps, got \[1, 2\]"),
@@ -138,6 +141,13 @@ def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
     (tmp_path / "a.npy").rename(tmp_path / "a.npz")
     with pytest.raises(ValueError, match="is not an npz file"):
         read_predictions(tmp_path / "a.npz")
+
+
+def test_columns_of_text_that_nobody_asks_for_are_no_hindrance(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('file,logits_0,logits_1,label\n"a, b.png",1,2,0\nc.png,4,3,1\n')
+    found = read_predictions(tmp_path / "a.csv")
+    assert found.logits.tolist() == [[1, 2], [4, 3]]
+    assert found.labels.tolist() == [0, 1]
 
 
 def test_what_is_no_file_is_named(tmp_path: Path) -> None:

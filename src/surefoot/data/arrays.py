@@ -1,5 +1,6 @@
 """Named arrays in files: npz, csv, safetensors, parquet. Nothing is ever unpickled."""
 
+import csv
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -81,15 +82,27 @@ def _from_csv(path: Path) -> Arrays:
         first = file.readline()
         if not first.strip():
             raise ValueError(f"{path} has a header but no rows.")
+        cells = next(csv.reader([first]))
+        if len(cells) != len(names):
+            raise ValueError(f"{path} has {len(names)} names in its header but {len(cells)} columns.")
+        text = {k: cell for k, cell in enumerate(cells) if not _is_number(cell)}
+        skipped: dict[int | str, Callable[[str], float]] = dict.fromkeys(text, lambda _: 0.0)
         try:
-            table = np.loadtxt(chain([first], file), delimiter=",", ndmin=2)
+            table = np.loadtxt(chain([first], file), delimiter=",", ndmin=2, converters=skipped, quotechar='"')
         except ValueError as error:
             raise ValueError(
                 f"{path} is not a csv file of numbers: {str(error).splitlines()[0].rstrip('.')}."
             ) from None
-    if table.shape[1] != len(names):
-        raise ValueError(f"{path} has {len(names)} names in its header but {table.shape[1]} columns.")
-    return _columns({name: partial(_column, table, k) for k, name in enumerate(names)})
+    return _columns(
+        {
+            name: partial(_text, path, name, text[k]) if k in text else partial(_column, table, k)
+            for k, name in enumerate(names)
+        }
+    )
+
+
+def _text(path: Path, name: str, cell: str) -> Tensor:
+    raise ValueError(f"{path}: {name!r} must hold numbers, got {cell!r}.")
 
 
 def _column(table: np.ndarray[Any, Any], k: int) -> Tensor:
