@@ -88,10 +88,17 @@ def test_tables_and_claims() -> None:
     ends = {(row[1]): row[2:] for row in scores.rows}
     assert ends["margin_aware"][1] == "0.041 ± 0.001 (n=3)"
     assert ends["cross_entropy, stopped"][1] == "0.051 ± 0.001 (n=3)"
-    assert ends["cross_entropy, temperature"][1] == "0.1005 ± 0.0005 (n=3)"
+    assert ends["cross_entropy, temperature"] == (
+        *ends["cross_entropy"][:1],
+        "0.1005 ± 0.0005 (n=3)",
+        None,
+        "2.01 ± 0.01 (n=3)",
+    )
+    assert ends["margin_aware, temperature"][1] == "0.0205 ± 0.0005 (n=3)"
     differences = {row[0]: row[1:] for row in off.rows}
     assert differences["cross_entropy"][2] == "-0.1600 [-0.1600, -0.1600] (n=3)"
     assert differences["cross_entropy, stopped"][2] == "-0.0100 [-0.0100, -0.0100] (n=3)"
+    assert differences["cross_entropy, temperature"][2:4] == ("-0.0595 [-0.0607, -0.0583] (n=3)", None)
     assert [row[1] for row in longer.rows] == ["margin_aware", "cross_entropy"]
     assert [row[1] for row in ablation.rows] == ["margin_aware", "cross_entropy", "tail=0"]
     assert {row[1]: row[3] for row in choices.rows if row[2] == "stopped"} == {"mbls": "margin=6"}
@@ -130,6 +137,7 @@ def test_corruption_is_read_where_the_usual_budget_ends_else_at_the_last_step() 
     assert found["claims"].rows[-1][1:] == ("-0.0990 [-0.1015, -0.0965] (n=3)", "holds")
     assert [row[-1] for row in found["tables"][-1].rows] == [
         "0.102 ± 0.002 (n=3)",
+        "0.051 ± 0.001 (n=3)",
         "0.402 ± 0.002 (n=3)",
         "0.201 ± 0.001 (n=3)",
     ]

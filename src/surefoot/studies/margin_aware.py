@@ -12,7 +12,12 @@ from surefoot.studies.tuned import LONGER, OURS, PLAIN, method_of, settings, tun
 from surefoot.table import Cell, Estimate, Table
 
 SCORES = {"test/accuracy": "accuracy", "test/ece": "ECE", "test/debiased_rms_ce": "debiased RMSCE", "test/nll": "NLL"}
-TEMPERED = {"test/ece": "test/ece_temperature", "test/nll": "test/nll_temperature"}
+TEMPERED = {  # what becomes of them by a temperature, where it is measured
+    "test/accuracy": "test/accuracy",
+    "test/ece": "test/ece_temperature",
+    "test/debiased_rms_ce": None,
+    "test/nll": "test/nll_temperature",
+}
 
 
 def check(spec: RunSpec) -> None:
@@ -51,11 +56,11 @@ def _scores(runs: Sequence[Trajectory]) -> Table:
                 if ends is not None:
                     name = method + (", stopped" if stopped else "")
                     rows.append((optimizer, name, *(_told(ends.values(key)) for key in SCORES)))
-        plain = tuned(runs, optimizer, PLAIN)
-        if plain is not None:
-            cells = (_told(plain.values(TEMPERED.get(key, key))) for key in SCORES if key != "test/debiased_rms_ce")
-            accuracy, error, score = cells
-            rows.append((optimizer, "cross_entropy, temperature", accuracy, error, None, score))
+        for method in (OURS, PLAIN):
+            ends = tuned(runs, optimizer, method)
+            if ends is not None:
+                cells = (_told(ends.values(key)) if key else None for key in TEMPERED.values())
+                rows.append((optimizer, f"{method}, temperature", *cells))
     return Table(
         name="scores",
         title="On the test set after the usual budget, mean and deviation over seeds",
@@ -76,6 +81,11 @@ def _differences(runs: Sequence[Trajectory]) -> Table:
                 pairs = paired(runs, method, stopped=stopped)
                 cells = [with_interval(pooled(pairs, key), digits=4) for key in SCORES]
                 rows.append((method + (", stopped" if stopped else ""), len(pairs), *cells))
+    pairs = paired(runs, PLAIN, stopped=False)
+    tempered = [
+        with_interval(pooled(pairs, key, than=than), digits=4) if than else None for key, than in TEMPERED.items()
+    ]
+    rows.append((f"{PLAIN}, temperature", len(pairs), *tempered))
     return Table(
         name="differences",
         title="Ours after the usual budget less another, pooled over optimizers: mean and 95 % interval (Student's)",
@@ -107,8 +117,9 @@ def _corruption(runs: Sequence[Trajectory]) -> Table:
     for optimizer in optimizers(runs):
         for name, found, key in (
             (OURS, ours, "ece"),
+            (f"{OURS}, temperature", ours, "ece_temperature"),
             (PLAIN, plain, "ece"),
-            ("cross_entropy, temperature", plain, "ece_temperature"),
+            (f"{PLAIN}, temperature", plain, "ece_temperature"),
         ):
             mine = [scores for (other, _), scores in found.items() if other == optimizer]
             if mine:

@@ -27,9 +27,9 @@ def paired(runs: Sequence[Trajectory], method: str, *, stopped: bool) -> list[tu
     return [(ours, other) for ours, other in both if ours is not None and other is not None]
 
 
-def pooled(pairs: Sequence[tuple[Ends, Ends]], key: str) -> list[float]:
-    """The differences in a quantity, of all optimizers and seeds."""
-    return [gap for one, other in pairs for gap in gaps(one, other, key)]
+def pooled(pairs: Sequence[tuple[Ends, Ends]], key: str, *, than: str | None = None) -> list[float]:
+    """The differences in a quantity (from `than` of the other, if given), of all optimizers and seeds."""
+    return [gap for one, other in pairs for gap in gaps(one, other, key, instead=than)]
 
 
 def corrupted(runs: Sequence[Trajectory], method: str) -> dict[tuple[str, int], dict[str, float]]:
