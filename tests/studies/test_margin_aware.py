@@ -99,6 +99,7 @@ def test_tables_and_claims() -> None:
     assert differences["cross_entropy"][2] == "-0.1600 [-0.1600, -0.1600] (n=3)"
     assert differences["cross_entropy, stopped"][2] == "-0.0100 [-0.0100, -0.0100] (n=3)"
     assert differences["cross_entropy, temperature"][2:4] == ("-0.0595 [-0.0607, -0.0583] (n=3)", None)
+    assert differences["cross_entropy, stopped; ours stopped too"][2] == "-0.0100 [-0.0100, -0.0100] (n=3)"
     assert [row[1] for row in longer.rows] == ["margin_aware", "cross_entropy"]
     assert [row[1] for row in ablation.rows] == ["margin_aware", "cross_entropy", "tail=0"]
     assert {row[1]: row[3] for row in choices.rows if row[2] == "stopped"} == {"mbls": "margin=6"}

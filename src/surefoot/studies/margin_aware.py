@@ -86,6 +86,9 @@ def _differences(runs: Sequence[Trajectory]) -> Table:
         with_interval(pooled(pairs, key, than=than), digits=4) if than else None for key, than in TEMPERED.items()
     ]
     rows.append((f"{PLAIN}, temperature", len(pairs), *tempered))
+    both = paired(runs, PLAIN, stopped=True, ours_stopped=True)
+    cells = [with_interval(pooled(both, key), digits=4) for key in SCORES]
+    rows.append((f"{PLAIN}, stopped; ours stopped too", len(both), *cells))
     return Table(
         name="differences",
         title="Ours after the usual budget less another, pooled over optimizers: mean and 95 % interval (Student's)",

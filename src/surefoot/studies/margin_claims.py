@@ -21,9 +21,13 @@ def optimizers(runs: Sequence[Trajectory]) -> list[str]:
     return list(dict.fromkeys(run.optimizer for run in runs))
 
 
-def paired(runs: Sequence[Trajectory], method: str, *, stopped: bool) -> list[tuple[Ends, Ends]]:
-    """Ours after the usual budget and another, under every optimizer that has both."""
-    both = [(tuned(runs, o, OURS), tuned(runs, o, method, stopped=stopped)) for o in optimizers(runs)]
+def paired(
+    runs: Sequence[Trajectory], method: str, *, stopped: bool, ours_stopped: bool = False
+) -> list[tuple[Ends, Ends]]:
+    """Ours after the usual budget, or stopped too, and another, under every optimizer that has both."""
+    both = [
+        (tuned(runs, o, OURS, stopped=ours_stopped), tuned(runs, o, method, stopped=stopped)) for o in optimizers(runs)
+    ]
     return [(ours, other) for ours, other in both if ours is not None and other is not None]
 
 
