@@ -159,7 +159,7 @@ def margin_aware(repeats: int) -> list[tuple[Cell, ...]]:
             def four_steps(objective: Any, model: nn.Module = model, plain: Any = plain) -> None:
                 for _ in range(4):  # one of them with both terms, where it is every fourth
                     plain.zero_grad()
-                    objective(model, batch).mean().backward()
+                    objective(model, batch).mean().backward(inputs=list(model.parameters()))  # as surefoot's loop
                     plain.step()
                     if isinstance(objective, MarginAware):
                         objective.stepped(batch, batch.inputs)

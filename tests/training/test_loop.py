@@ -246,3 +246,27 @@ def test_no_tensor_is_made_on_the_default_device(batch_size: int | None, tmp_pat
         checkpoint.save(tmp_path / "c", training)
         checkpoint.restore(training, checkpoint.read(tmp_path / "c"))
     assert rows == go(make("adamw", observers=WATCHING, batch_size=batch_size), budget=6, every=2)
+
+
+def test_slopes_in_the_inputs_are_not_computed_again_and_those_in_the_weights_are_the_same() -> None:
+    training, plain = make(), make()
+    seen: list[Tensor] = []
+
+    class InInputs:
+        """An objective with a slope in the inputs, as margin-aware and adversarial ones have."""
+
+        def __call__(self, model: nn.Module, batch: Batch, /) -> Tensor:
+            seen.append(batch.inputs.detach().requires_grad_())
+            logits = model(seen[-1])
+            (slope,) = torch.autograd.grad(logits.sum(), seen[-1], retain_graph=True)
+            return (logits + model(batch.inputs + slope)).square().sum(dim=1)
+
+    training.objective = InInputs()
+    training.advance()
+    InInputs()(plain.model, plain.batches(0)).mean().backward()
+    assert seen[1].grad is not None
+    assert seen[0].grad is None
+    for ours, theirs in zip(training.model.parameters(), plain.model.parameters(), strict=True):
+        assert ours.grad is not None
+        assert theirs.grad is not None
+        assert torch.equal(ours.grad, theirs.grad)

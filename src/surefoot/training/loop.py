@@ -69,12 +69,13 @@ class Training:
         batch = self.processes.part_of(whole)
         objective = self.descent or self.objective
         returned: list[Tensor] = []
+        params = [p for p in self.model.parameters() if p.requires_grad]
 
         def closure() -> Tensor:
             self.optimizer.zero_grad()
             with _first_output(self.model, into=returned):
                 values = objective(self._stepping, batch)
-            loss = self.processes.backward(values, number=len(whole.labels), reduction=self.reduction)
+            loss = self.processes.backward(values, params, number=len(whole.labels), reduction=self.reduction)
             if self.clip_grad_norm is not None:
                 nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_grad_norm)
             self.num_gradients += 1

@@ -1,5 +1,6 @@
 """Data-parallel training: every process takes its part of each batch, and all take the same step."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -41,14 +42,17 @@ class Processes:
         """The model whose backward pass averages gradients over the processes."""
         return model if self.count == 1 else DistributedDataParallel(model)
 
-    def backward(self, values: Tensor, *, number: int, reduction: Literal["mean", "sum"]) -> Tensor:
+    def backward(
+        self, values: Tensor, params: Sequence[Tensor], *, number: int, reduction: Literal["mean", "sum"]
+    ) -> Tensor:
         """Gradients of the mean (or sum) of the losses of all `number` samples of a batch, of which `values` is a part.
 
-        Returns the mean.
+        Returns the mean. Only those of `params` are computed: an objective that asked for slopes in the inputs has them
+        already. (Several processes leave that to DDP, which wants a whole backward pass.)
         """
         if self.count == 1:
             loss = values.mean()
-            (values.sum() if reduction == "sum" else loss).backward()  # type: ignore[no-untyped-call]
+            (values.sum() if reduction == "sum" else loss).backward(inputs=params)  # type: ignore[no-untyped-call]
             return loss.detach()
         total = values.sum()
         share = self.count if reduction == "sum" else self.count / number  # DDP divides by the count
