@@ -5,8 +5,8 @@ import pytest
 
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import Row
-from surefoot.studies.correlation import Trajectory, correlation, pearson, t_interval
-from surefoot.studies.coupling import PAIRS, outcome, verdict
+from surefoot.studies.correlation import PAIRS, Trajectory, correlation, pearson, t_interval, verdict
+from surefoot.studies.coupling import outcome
 
 
 def trajectory(lr: float, seed: int = 0, *, sign: float = 1.0, optimizer: str = "gd") -> Trajectory:
