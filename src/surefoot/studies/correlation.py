@@ -68,12 +68,10 @@ class Trajectory:
         return [row for row in self.rows if on_grid(int(row["step"] or 0)) and low <= (row["step"] or 0) <= high]
 
     def _bounds(self, window: str) -> tuple[float, float]:
+        if window in ("before", "after"):
+            reached = math.inf if self.interpolated is None else self.interpolated
+            return (0, reached) if window == "before" else (reached, math.inf)
         last = self.rows[-1]["step"] or 0 if self.rows else 0
-        reached = self.interpolated
-        if window == "before":
-            return 0, math.inf if reached is None else reached
-        if window == "after":
-            return math.inf if reached is None else reached, math.inf
         share = 1.0 if window == "whole" else float(window.split()[1]) / 100
         return 0, share * last
 
