@@ -15,6 +15,7 @@ from surefoot.studies.correlation import (
     SHARPNESSES,
     SPACING,
     Cells,
+    Pair,
     Trajectory,
     correlation,
     pearson,
@@ -73,9 +74,10 @@ def outcome(runs: Iterable[Trajectory], *, compare_with_paper: bool) -> dict[str
     found = [run for run in runs if run.rows]
     names = {run.optimizer for run in found}
     optimizers = [name for name in ORDER if name in names] + sorted(names - set(ORDER))
+    pairs = _measured(found)
     cells: Cells = {
         (optimizer, pair, sampling, window): correlation(found, optimizer, pair, sampling=sampling, window=window)
-        for optimizer, pair, sampling, window in product(optimizers, PAIRS, SPACING, WINDOWS)
+        for optimizer, pair, sampling, window in product(optimizers, pairs, SPACING, WINDOWS)
     }
     tables = [
         _table_one(cells, optimizers, sampling="equal", compare=compare_with_paper),
@@ -90,8 +92,13 @@ def outcome(runs: Iterable[Trajectory], *, compare_with_paper: bool) -> dict[str
         "cells": [asdict(item) for item in cells.values()],
         "tables": tables,
         "claims": coupling_claims(cells, found, optimizers),
-        "curves": [_by_end_step(run) for run in found],
+        "curves": [_by_end_step(run, pairs) for run in found],
     }
+
+
+def _measured(runs: Sequence[Trajectory]) -> list[Pair]:
+    """The pairs whose sharpness some run has: earlier runs had no batch sharpness."""
+    return [pair for pair in PAIRS if any(SHARPNESSES[pair[2]] in row for run in runs for row in run.rows)]
 
 
 def _table_one(cells: Cells, optimizers: Sequence[str], *, sampling: str, compare: bool) -> Table:
@@ -99,7 +106,7 @@ def _table_one(cells: Cells, optimizers: Sequence[str], *, sampling: str, compar
     for optimizer in optimizers:
         columns += [optimizer, f"{optimizer}, paper"] if compare else [optimizer]
     rows = []
-    for pair in PAIRS:
+    for pair in dict.fromkeys(pair for _, pair, _, _ in cells):
         split, error, sharpness = pair
         row: list[Cell] = [f"{split} {error.upper()}", NAMES[sharpness]]
         for optimizer in optimizers:
@@ -148,7 +155,7 @@ def _nearest(cells: Cells, optimizers: Sequence[str]) -> Table:
 
 def _windows(cells: Cells, optimizers: Sequence[str]) -> Table:
     rows: list[tuple[Cell, ...]] = []
-    for optimizer, pair in product(optimizers, PAIRS):
+    for optimizer, pair in product(optimizers, dict.fromkeys(pair for _, pair, _, _ in cells)):
         split, error, sharpness = pair
         if error == "ece":
             inside = [cells[optimizer, pair, "equal", window].estimate for window in WINDOWS]
@@ -212,7 +219,7 @@ def _peaks(runs: Sequence[Trajectory], optimizers: Sequence[str]) -> Table:
     )
 
 
-def _by_end_step(run: Trajectory) -> dict[str, Any]:
+def _by_end_step(run: Trajectory, pairs: Sequence[Pair]) -> dict[str, Any]:
     """Correlation over equally spaced steps from the start to each possible end."""
     rows = run.chosen("equal", "whole")
     ends = range(FEWEST, len(rows) + 1)
@@ -220,7 +227,7 @@ def _by_end_step(run: Trajectory) -> dict[str, Any]:
         f"{split} ECE, {NAMES[sharpness]}": [
             pearson(rows[:end], f"{split}/{error}", SHARPNESSES[sharpness]) for end in ends
         ]
-        for split, error, sharpness in PAIRS
+        for split, error, sharpness in pairs
         if error == "ece"
     }
     steps = [rows[end - 1]["step"] for end in ends]

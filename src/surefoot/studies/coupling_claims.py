@@ -5,7 +5,7 @@ from itertools import product
 from statistics import median
 
 from surefoot.studies.between_runs import FEWEST_RATES, rank_between
-from surefoot.studies.correlation import NAMES, PAIRS, SPACING, Cells, Pair, Trajectory, judged, t_interval, verdict
+from surefoot.studies.correlation import NAMES, SPACING, Cells, Pair, Trajectory, judged, t_interval, verdict
 from surefoot.table import Cell, Estimate, Table
 
 KERNEL_GAP = 0.1  # between KCE's r and ECE's: up to here they are the same
@@ -39,13 +39,14 @@ def coupling_claims(cells: Cells, runs: Sequence[Trajectory], optimizers: Sequen
             f"About the same time: the later peak at most {TOGETHER:g} times as many steps from the start, our choice. "
             "A run that ends at a peak does not show it.",
             "Lower sharpness, lower ECE: Spearman's r between the learning rates of an optimizer, its mean over "
-            f"optimizers with the t-interval of that; an optimizer needs {FEWEST_RATES} learning rates.",
+            f"optimizers with the t-interval of that; an optimizer needs {FEWEST_RATES} learning rates. Ranks are "
+            "coarse: where all optimizers agree the interval has no width. A learning rate may move both.",
         ),
     )
 
 
 def _along(cells: Cells, optimizers: Sequence[str]) -> Iterator[tuple[Cell, ...]]:
-    for pair in PAIRS:
+    for pair in dict.fromkeys(pair for _, pair, _, _ in cells):
         split, error, sharpness = pair
         for optimizer in optimizers if error == "ece" else ():
             statement = f"{split} ECE goes along with sharpness ({NAMES[sharpness]}) under {optimizer}: r > 0"
