@@ -38,6 +38,8 @@ def test_what_does_not_hold_is_said() -> None:
     assert verdicts(trajectory("gd", [2, 10, 18, 60, 80, 90], [1] * 6)) == ["does not hold"]  # runs away
     assert verdicts(trajectory("gd", [2, 18, 4, 3, 2, 2], [1] * 6)) == ["does not hold"]  # falls back
     assert verdicts(trajectory("sgd", [30, 30, 30], [18, 19, 20])) == ["holds", "does not hold"]
+    # from 0.75 of the edge on rows count, and their mean must still be at 0.9 of it, as under gd
+    assert verdicts(trajectory("sgd", [2, 5, 5, 5, 5], [2, 15, 16, 17, 16])) == ["does not hold", "holds"]
     assert verdicts(trajectory("gd", [25, 3, 4, 5, 6, 7], [1] * 6)) == ["cannot tell: the edge was not reached"]
     assert "not reached" in verdicts(trajectory("gd", [1, 2, 3], [1] * 3))[0]
 

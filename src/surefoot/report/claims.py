@@ -14,7 +14,7 @@ from surefoot.report.answers import VERDICTS, Entry, Row, answers, read_entries,
 from surefoot.table import Table
 
 _SHOWN = 3  # rows whose measured cells are printed; of more only the verdicts are counted
-_NUMBER = re.compile(r"\(n=(\d+)\)")
+_NUMBER = re.compile(r"\(n=(\d+(?: and \d+)?)\)")
 _CASES = re.compile(r"\b(?:of|in) (\d+ (?!of\b)[a-z]+)")  # "in 6 of 7 runs" is about 7 runs
 _HEAD = """\
 # Every claim of the two papers, and what the committed results say

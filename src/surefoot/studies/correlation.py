@@ -13,6 +13,20 @@ from surefoot.table import Estimate
 Pair = tuple[str, str, str]  # the split of the calibration error, the error, which sharpness
 SHARPNESSES = {"train": "train/ggn_sharpness", "test": "test/ggn_sharpness", "batch": "train/batch_sharpness"}
 FEWEST = 5  # observations under a correlation
+PAIRS: tuple[Pair, ...] = (
+    ("train", "ece", "train"),
+    ("train", "kce", "train"),
+    ("test", "ece", "test"),
+    ("test", "kce", "test"),
+    ("test", "ece", "train"),
+    ("test", "kce", "train"),
+    ("train", "ece", "batch"),
+    ("train", "kce", "batch"),
+    ("test", "ece", "batch"),
+    ("test", "kce", "batch"),
+)
+NAMES = {"train": "GN, training set", "test": "GN, test set", "batch": "batch sharpness"}
+SPACING = {"equal": "equally spaced", "log": "log-spaced"}
 
 
 @dataclass(frozen=True)
@@ -54,12 +68,10 @@ class Trajectory:
         return [row for row in self.rows if on_grid(int(row["step"] or 0)) and low <= (row["step"] or 0) <= high]
 
     def _bounds(self, window: str) -> tuple[float, float]:
+        if window in ("before", "after"):
+            reached = math.inf if self.interpolated is None else self.interpolated
+            return (0, reached) if window == "before" else (reached, math.inf)
         last = self.rows[-1]["step"] or 0 if self.rows else 0
-        reached = self.interpolated
-        if window == "before":
-            return 0, math.inf if reached is None else reached
-        if window == "after":
-            return math.inf if reached is None else reached, math.inf
         share = 1.0 if window == "whole" else float(window.split()[1]) / 100
         return 0, share * last
 
@@ -87,6 +99,9 @@ class Correlation:
     def estimate(self) -> Estimate:
         """As it is printed."""
         return Estimate(self.mean, self.std, self.n)
+
+
+Cells = dict[tuple[str, Pair, str, str], Correlation]  # by optimizer, pair, sampling, window
 
 
 def correlation(
@@ -130,3 +145,25 @@ def t_interval(
     half = float(stdtrit(over.n - 1, (1 + level) / 2)) * over.std / math.sqrt(over.n)
     low, high = limits or (-math.inf, math.inf)
     return max(over.mean - half, low), min(over.mean + half, high)
+
+
+def with_interval(found: Correlation) -> str:
+    """Mean and deviation over learning rates, and in brackets the interval of the mean."""
+    interval = t_interval(list(found.by_lr.values()))
+    return str(found.estimate) if interval is None else f"{found.estimate} [{interval[0]:.2f}, {interval[1]:.2f}]"
+
+
+def verdict(intervals: Sequence[tuple[float, float] | None]) -> str:
+    """What the intervals of a correlation, one per sampling of steps, say about the claim that it is positive."""
+    known = [interval for interval in intervals if interval is not None]
+    if len(known) == len(intervals) and all(low > 0 for low, _ in known):
+        return "holds"
+    if len(known) == len(intervals) and all(high < 0 for _, high in known):
+        return "does not hold"
+    return "cannot tell at this scale"
+
+
+def judged(samplings: Sequence[Correlation]) -> tuple[str, str]:
+    """What is measured over each sampling of steps, in words, and what all of them say of r > 0."""
+    told = "; ".join(f"{SPACING[item.sampling]} steps: {with_interval(item)}" for item in samplings)
+    return told, verdict([t_interval(list(item.by_lr.values())) for item in samplings])

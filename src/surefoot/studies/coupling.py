@@ -1,4 +1,4 @@
-"""Do calibration error and curvature rise and fall together? The tables and claims of the coupling study."""
+"""Do calibration error and curvature rise and fall together? The tables of the coupling study."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -7,16 +7,20 @@ from statistics import median
 from typing import Any
 
 from surefoot.runs.spec import RunSpec
+from surefoot.studies.between_runs import between_runs
 from surefoot.studies.correlation import (
     FEWEST,
+    NAMES,
+    PAIRS,
     SHARPNESSES,
-    Correlation,
+    SPACING,
+    Cells,
     Pair,
     Trajectory,
     correlation,
     pearson,
-    t_interval,
 )
+from surefoot.studies.coupling_claims import coupling_claims
 from surefoot.studies.needs import need_observers
 from surefoot.table import Cell, Estimate, Table
 
@@ -52,23 +56,7 @@ PAPER = {
     },
 }
 ORDER = ("gd", "sgd", "adamw", "muon", "sam", "bulk_sgd")
-PAIRS: tuple[Pair, ...] = (
-    ("train", "ece", "train"),
-    ("train", "kce", "train"),
-    ("test", "ece", "test"),
-    ("test", "kce", "test"),
-    ("test", "ece", "train"),
-    ("test", "kce", "train"),
-    ("train", "ece", "batch"),
-    ("train", "kce", "batch"),
-    ("test", "ece", "batch"),
-    ("test", "kce", "batch"),
-)
-NAMES = {"train": "GN, training set", "test": "GN, test set", "batch": "batch sharpness"}
-SPACING = {"equal": "equally spaced", "log": "log-spaced"}
 WINDOWS = ("whole", "before", "after", "first 25 %", "first 50 %", "first 75 %")
-
-Cells = dict[tuple[str, Pair, str, str], Correlation]  # by optimizer, pair, sampling, window
 
 
 def check(spec: RunSpec) -> None:
@@ -86,9 +74,10 @@ def outcome(runs: Iterable[Trajectory], *, compare_with_paper: bool) -> dict[str
     found = [run for run in runs if run.rows]
     names = {run.optimizer for run in found}
     optimizers = [name for name in ORDER if name in names] + sorted(names - set(ORDER))
+    pairs = _measured(found)
     cells: Cells = {
         (optimizer, pair, sampling, window): correlation(found, optimizer, pair, sampling=sampling, window=window)
-        for optimizer, pair, sampling, window in product(optimizers, PAIRS, SPACING, WINDOWS)
+        for optimizer, pair, sampling, window in product(optimizers, pairs, SPACING, WINDOWS)
     }
     tables = [
         _table_one(cells, optimizers, sampling="equal", compare=compare_with_paper),
@@ -96,73 +85,20 @@ def outcome(runs: Iterable[Trajectory], *, compare_with_paper: bool) -> dict[str
         _table_one(cells, optimizers, sampling="log", compare=False),
         _windows(cells, optimizers),
         _peaks(found, optimizers),
+        between_runs(found, optimizers),
     ]
     return {
         "figures": "coupling",
         "cells": [asdict(item) for item in cells.values()],
         "tables": tables,
-        "claims": _claims(cells, found, optimizers),
-        "curves": [_by_end_step(run) for run in found],
+        "claims": coupling_claims(cells, found, optimizers),
+        "curves": [_by_end_step(run, pairs) for run in found],
     }
 
 
-def _claims(cells: Cells, runs: Sequence[Trajectory], optimizers: Sequence[str]) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    for pair in PAIRS:
-        split, error, sharpness = pair
-        for optimizer in optimizers if error == "ece" else ():
-            settings = [cells[optimizer, pair, sampling, "whole"] for sampling in SPACING]
-            intervals = [t_interval(list(setting.by_lr.values())) for setting in settings]
-            shown = [f"{s.estimate}{_bracket(i)}" for s, i in zip(settings, intervals, strict=True)]
-            statement = f"{split} ECE goes along with sharpness ({NAMES[sharpness]}) under {optimizer}: r > 0"
-            rows.append((statement, *shown, verdict(intervals)))
-    for sampling in SPACING:
-        means = {key[:2]: item.mean for key, item in cells.items() if key[2:] == (sampling, "whole")}
-        gaps = []
-        for name, split in product(optimizers, ("train", "test")):
-            first, second = (means[name, (split, error, split)] for error in ("ece", "kce"))
-            if first is not None and second is not None:
-                gaps.append(abs(first - second))
-        told = f"at most {max(gaps):.2f} apart in {len(gaps)} cells" if gaps else "no cells"
-        spread = (told, "-") if sampling == "equal" else ("-", told)
-        holds = "cannot tell at this scale" if not gaps else "holds" if max(gaps) <= 0.1 else "does not hold"
-        rows.append(("KCE gives r within 0.1 of ECE's, so it is no artefact of bins", *spread, holds))
-    reached = [run for run in runs if run.interpolated is not None]
-    humps = sum(_rises_and_falls(run, "train/ece") and _rises_and_falls(run, "train/ggn_sharpness") for run in reached)
-    rows.append(
-        (
-            "training ECE and sharpness start and end below half their peak in every run that interpolates",
-            f"{humps} of {len(reached)} runs, {len(runs)} in all",
-            "-",
-            "cannot tell at this scale" if not reached else "holds" if humps == len(reached) else "does not hold",
-        )
-    )
-    return Table(
-        name="claims",
-        title="What the paper (Too Sharp, Too Sure) says, and what these runs say",
-        columns=("claim", "equally spaced steps", "log-spaced steps", "verdict"),
-        rows=tuple(rows),
-        notes=(
-            "In brackets the 95 % t-interval of the mean over learning rates, cut to [-1, 1]. A correlation holds "
-            "where both intervals lie above 0, does not hold where both lie below, and cannot be told otherwise. GN: "
-            "largest eigenvalue of the Gauss-Newton matrix. Batch sharpness: mean curvature along the gradients of "
-            "batches. KCE: kernel calibration error of the top label.",
-        ),
-    )
-
-
-def verdict(intervals: Sequence[tuple[float, float] | None]) -> str:
-    """What the intervals of a correlation, one per sampling of steps, say about the claim that it is positive."""
-    known = [interval for interval in intervals if interval is not None]
-    if len(known) == len(intervals) and all(low > 0 for low, _ in known):
-        return "holds"
-    if len(known) == len(intervals) and all(high < 0 for _, high in known):
-        return "does not hold"
-    return "cannot tell at this scale"
-
-
-def _bracket(interval: tuple[float, float] | None) -> str:
-    return "" if interval is None else f" [{interval[0]:.2f}, {interval[1]:.2f}]"
+def _measured(runs: Sequence[Trajectory]) -> list[Pair]:
+    """The pairs whose sharpness some run has: earlier runs had no batch sharpness."""
+    return [pair for pair in PAIRS if any(SHARPNESSES[pair[2]] in row for run in runs for row in run.rows)]
 
 
 def _table_one(cells: Cells, optimizers: Sequence[str], *, sampling: str, compare: bool) -> Table:
@@ -170,7 +106,7 @@ def _table_one(cells: Cells, optimizers: Sequence[str], *, sampling: str, compar
     for optimizer in optimizers:
         columns += [optimizer, f"{optimizer}, paper"] if compare else [optimizer]
     rows = []
-    for pair in PAIRS:
+    for pair in dict.fromkeys(pair for _, pair, _, _ in cells):
         split, error, sharpness = pair
         row: list[Cell] = [f"{split} {error.upper()}", NAMES[sharpness]]
         for optimizer in optimizers:
@@ -219,7 +155,7 @@ def _nearest(cells: Cells, optimizers: Sequence[str]) -> Table:
 
 def _windows(cells: Cells, optimizers: Sequence[str]) -> Table:
     rows: list[tuple[Cell, ...]] = []
-    for optimizer, pair in product(optimizers, PAIRS):
+    for optimizer, pair in product(optimizers, dict.fromkeys(pair for _, pair, _, _ in cells)):
         split, error, sharpness = pair
         if error == "ece":
             inside = [cells[optimizer, pair, "equal", window].estimate for window in WINDOWS]
@@ -283,12 +219,7 @@ def _peaks(runs: Sequence[Trajectory], optimizers: Sequence[str]) -> Table:
     )
 
 
-def _rises_and_falls(run: Trajectory, key: str) -> bool:
-    peak = run.peak(key)[key] or 0
-    return (run.rows[0][key] or 0) < peak / 2 and (run.rows[-1][key] or 0) < peak / 2
-
-
-def _by_end_step(run: Trajectory) -> dict[str, Any]:
+def _by_end_step(run: Trajectory, pairs: Sequence[Pair]) -> dict[str, Any]:
     """Correlation over equally spaced steps from the start to each possible end."""
     rows = run.chosen("equal", "whole")
     ends = range(FEWEST, len(rows) + 1)
@@ -296,7 +227,7 @@ def _by_end_step(run: Trajectory) -> dict[str, Any]:
         f"{split} ECE, {NAMES[sharpness]}": [
             pearson(rows[:end], f"{split}/{error}", SHARPNESSES[sharpness]) for end in ends
         ]
-        for split, error, sharpness in PAIRS
+        for split, error, sharpness in pairs
         if error == "ece"
     }
     steps = [rows[end - 1]["step"] for end in ends]

@@ -24,15 +24,16 @@ def spearman(rows: Sequence[Row], first: str, second: str) -> float | None:
     pairs = [(a, b) for a, b in known if a is not None and b is not None]
     if not pairs:
         return None
-    x, y = (_ranks(values) for values in zip(*pairs, strict=True))
+    x, y = (ranks(values) for values in zip(*pairs, strict=True))
     return pearson([{"x": a, "y": b} for a, b in zip(x, y, strict=True)], "x", "y")
 
 
-def _ranks(values: Sequence[float]) -> list[float]:
+def ranks(values: Sequence[float]) -> list[float]:
+    """The place of each value in order, from 1; equal ones share theirs."""
     _, place, count = np.unique(np.array(values), return_inverse=True, return_counts=True)
     shared = count.cumsum() - (count - 1) / 2
-    ranks: list[float] = shared[place].tolist()
-    return ranks
+    found: list[float] = shared[place].tolist()
+    return found
 
 
 def proxies(runs: Sequence[Trajectory]) -> Table | None:
