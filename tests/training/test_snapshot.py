@@ -40,6 +40,13 @@ def test_a_split_in_parts_is_the_split_at_once(monkeypatch: pytest.MonkeyPatch, 
     assert parts.loss("train") == pytest.approx(wanted[1], rel=1e-6)
 
 
+def test_on_a_cpu_parts_of_large_inputs_stay_in_its_cache() -> None:
+    assert module.at_once(torch.zeros(1, 64)) == 2000
+    assert module.at_once(torch.zeros(1, 3, 32, 32)) == 85
+    assert module.at_once(torch.zeros(1, 3, 224, 224)) == 16
+    assert module.at_once(torch.zeros(1, 3, 32, 32, device="meta")) == 2000
+
+
 def test_scores_of_a_split_that_is_all_right_or_all_wrong_leave_the_auroc_empty() -> None:
     model = network()
     said = model(DATA.train.inputs).argmax(dim=1)
@@ -62,3 +69,12 @@ def test_curvature_of_some_samples_is_that_of_a_split_of_them(kind: Callable[...
     assert some != kind()(seen)
     with pytest.raises(ValueError, match="`num_samples` must be at least 1"):
         kind(num_samples=0)
+
+
+@pytest.mark.parametrize("kind", [Curvature, HessianCurvature])
+def test_curvature_can_wait_for_the_end(kind: Callable[..., Curvature]) -> None:
+    seen = Snapshot(0, network(), Lifted(CrossEntropy()), SPLITS)
+    assert kind(at="end")(seen) == {}
+    assert kind(at="end")(replace(seen, last=True)) == kind()(seen)
+    with pytest.raises(ValueError, match="`at` must be end or every"):
+        kind(at="sometimes")
