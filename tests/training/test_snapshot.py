@@ -10,7 +10,8 @@ from surefoot.data import Split, digits
 from surefoot.losses import Batch, CrossEntropy, Lifted, Objective
 from surefoot.models import MLP
 from surefoot.training import snapshot as module
-from surefoot.training.observers import Curvature, HessianCurvature, Scores
+from surefoot.training.observers import Curvature, HessianCurvature, SamTheory, Scores
+from surefoot.training.observers.sam_theory import straightness
 from surefoot.training.snapshot import Snapshot
 
 DATA = digits(num_train=90)
@@ -78,3 +79,21 @@ def test_curvature_can_wait_for_the_end(kind: Callable[..., Curvature]) -> None:
     assert kind(at="end")(replace(seen, last=True)) == kind()(seen)
     with pytest.raises(ValueError, match="`at` must be end or every"):
         kind(at="sometimes")
+
+
+def test_a_climb_may_be_on_another_sample_at_each_step() -> None:
+    seen = Snapshot(7, network(), Lifted(CrossEntropy()), SPLITS)
+    places = slice(7, 8)
+    alone = replace(seen, splits={"train": Split(DATA.train.inputs[places], DATA.train.labels[places])})
+    moving = SamTheory(num_samples=1, moving=True)
+    assert moving(seen) == SamTheory(num_samples=1)(alone)
+    assert moving(seen) != SamTheory(num_samples=1)(seen)
+    assert moving(replace(seen, step=97)) == moving(seen)  # of 90 samples
+
+
+def test_the_smallest_eigenvalue_where_a_climb_starts_and_ends() -> None:
+    row = SamTheory()(Snapshot(0, network(), Lifted(CrossEntropy()), SPLITS))
+    assert row["train/sam_kappa_min"] == min(row["train/sam_kappa_start"], row["train/sam_kappa_end"])
+    assert 0 <= row["train/sam_kappa_line"] <= 1
+    assert straightness(torch.tensor([0.0, 0.5, 1.0]), torch.tensor([0.0, 1.0, 0.0])) == 0
+    assert math.isnan(straightness(torch.tensor([0.0, 0.5, 1.0]), torch.ones(3)))
