@@ -10,7 +10,8 @@ from surefoot.runs.build import build
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import Row
 from surefoot.studies.correlation import Trajectory
-from surefoot.studies.sam_versus_sgd import along, at_share, check, gap, last, moments_below, outcome, paired
+from surefoot.studies.sam_versus_sgd import along, at_share, check, gap, moments_below, outcome, paired
+from surefoot.studies.seeds import last
 from surefoot.studies.study import read_study
 
 OBSERVERS = {"curvature": False, "reliability": {}, "posthoc": {"maps": ["temperature", "isotonic"]}}

@@ -89,12 +89,41 @@ def test_options_are_named_where_names_alone_do_not_tell_methods_apart() -> None
 
 def test_claims() -> None:
     told = {line[0]: line[-1] for line in outcome(RUNS, compare_with_paper=False)["claims"].rows}
-    assert len(told) == len(CLAIMS)
+    assert 0 < len(told) < len(CLAIMS)  # those whose methods there are
     assert told["SAM is better calibrated than SGD under motion blur"] == "holds"
     assert told["SAM is more accurate than SGD under corruption"] == "does not hold"
     assert told["SAM tells foreign images from its own better than SGD"] == "holds"
     assert told["an ensemble lowers the ECE of SGD"] == "holds"
-    assert told["CSAM is better calibrated than ACLS under corruption"] == "cannot tell at this scale"
+    assert "CSAM is better calibrated than ACLS under corruption" not in told
+
+
+@pytest.mark.parametrize("better", [True, False])
+def test_gains_of_ensembles_are_set_against_each_other(better: bool) -> None:
+    def some(optimizer: str, name: str, apart: float) -> list[Trajectory]:
+        ensemble = {"name": name}
+        return [run(optimizer, seed, 0.02, apart=apart + 0.001 * seed, ensemble=ensemble) for seed in range(3)]
+
+    for name, gain, text in (
+        ("deep_ensemble", 0.1, "the gain from an ensemble on foreign images is larger for SAM than for SGD"),
+        ("mc_dropout", -0.1, "the harm of MC-Dropout on foreign images is larger for SAM than for SGD"),
+    ):
+        less, more = (0.3 * gain, gain) if better else (gain, 0.3 * gain)
+        runs = [*RUNS[:6], *some("sgd", name, 0.7 + less), *some("sam", name, 0.8 + more)]
+        rows = {line[0]: line for line in outcome(runs, compare_with_paper=False)["claims"].rows}
+        assert rows[text][-1] == ("holds" if better else "does not hold")
+        assert rows[text][1].startswith(f"OOD AUROC % foreign: {70 * gain * (1 if better else -1):+.2f} ")
+
+
+@pytest.mark.parametrize(("accuracy", "expected"), [(0.795, "holds"), (0.77, "does not hold")])
+def test_almost_as_accurate_is_at_most_a_point_below(accuracy: float, expected: str) -> None:
+    runs = [*RUNS]
+    for optimizer, value in (("sam", 0.8), ("sgd", accuracy)):
+        for seed in (3, 4, 5):
+            made = run(optimizer, seed, 0.02, ensemble={"name": "deep_ensemble"})
+            made.rows[-1]["test/accuracy"] = value + 0.001 * (seed % 2)
+            runs.append(made)
+    told = {line[0]: line[-1] for line in outcome(runs, compare_with_paper=False)["claims"].rows}
+    assert told["an ensemble of SGD is almost as accurate as one of SAM, at most a point below"] == expected
 
 
 def test_figure_and_files(tmp_path: Path) -> None:
@@ -116,8 +145,8 @@ def test_what_the_study_needs_is_checked() -> None:
         check(RunSpec.from_dict({"optimizer": {"name": "sgd", "lr": 0.1}, "budget": 9}))
 
 
-@pytest.mark.parametrize("scale", ["digits", "cifar-small", "paper"])
-def test_every_scale_has_every_method(scale: str) -> None:
+@pytest.mark.parametrize("scale", ["digits", "paper"])
+def test_these_scales_have_every_method(scale: str) -> None:
     methods = {spec.method for spec in read_study("shift", scale=scale).specs}
     named = {name for claim in CLAIMS for name in (claim.better, claim.than)}
     assert methods == named

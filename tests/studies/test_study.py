@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -5,6 +6,8 @@ import pytest
 
 from references.stand_in import write_stand_ins
 from surefoot.runs.build import build, check
+from surefoot.runs.spec import Part
+from surefoot.studies.comparison import method_of
 from surefoot.studies.conduct import missing
 from surefoot.studies.study import read_study, scale_names, study_files
 
@@ -93,6 +96,16 @@ def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few images in place of CIFAR-10, and of the sets foreign to it."""
+    images = np.random.default_rng(0).integers(0, 256, (60, 32, 32, 3), np.uint8)
+    for name in ("cifar10", "cifar100_5k", "svhn_test_2k"):
+        labels = np.arange(60) % 10
+        np.savez(tmp_path / f"{name}.npz", x_train=images, y_train=labels, x_test=images, y_test=labels)
+    monkeypatch.setenv("SUREFOOT_DATA", str(tmp_path))
+
+
+@pytest.fixture
 def clothes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file like that of Fashion-MNIST, of random images, where it is looked for."""
     images = np.random.default_rng(0).integers(0, 256, (5000, 28, 28, 1), np.uint8)
@@ -108,12 +121,17 @@ def test_every_shipped_study_can_be_built(name: str, scale: str, request: pytest
         check(spec)
     if scale == "paper" and name in ("methods", "sam-variants", "rho-gamma", "combinations", "flatness"):
         return  # on a smaller network, every method: test_paper_scale.py
+    specs = study.specs
     for data in {spec.data.name for spec in study.specs}:
-        if data.startswith("cifar"):
+        if data == "cifar10" and scale == "cifar-small":
+            request.getfixturevalue("few")
+            small = Part(data, {"num_train": 60, "num_validation": 20, "num_test": 60})
+            specs = tuple(replace(spec, data=small) for spec in specs)
+        elif data.startswith("cifar"):
             request.getfixturevalue("large" if data in ("cifar10", "cifar100") else "cifar10")
         elif data == "fashion-mnist":
             request.getfixturevalue("clothes")
-    for optimizer in {spec.optimizer.name: spec for spec in study.specs}.values():
+    for optimizer in {spec.optimizer.name: spec for spec in specs}.values():
         training = build(optimizer)
         for _ in range(2 if scale == "paper" else 1):
             training.advance()
@@ -142,3 +160,12 @@ def test_axes_have_roles(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", study_files().values(), ids=lambda path: path.stem)
 def test_shipped_studies_mark_their_axes(path: Path) -> None:
     assert "[axes]" in path.read_text()
+
+
+def test_studies_of_the_same_paper_share_their_runs_of_a_method() -> None:
+    names = ("methods", "sam-versus-sgd", "rho-gamma", "flatness", "shift", "sam-variants", "combinations")
+    specs = [spec for name in names for spec in read_study(name, scale="cifar-small").specs]
+    methods = {(method_of(spec), spec.seed): spec.id for spec in specs}
+    assert {spec.id for spec in specs} == set(methods.values())
+    assert len(methods) == 81
+    assert len(specs) == 159

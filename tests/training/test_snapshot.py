@@ -10,7 +10,8 @@ from surefoot.data import Split, digits
 from surefoot.losses import Batch, CrossEntropy, Lifted, Objective
 from surefoot.models import MLP
 from surefoot.training import snapshot as module
-from surefoot.training.observers import Curvature, HessianCurvature, Scores
+from surefoot.training.observers import Curvature, HessianCurvature, SamTheory, Scores
+from surefoot.training.observers.sam_theory import straightness
 from surefoot.training.snapshot import Snapshot
 
 DATA = digits(num_train=90)
@@ -40,6 +41,13 @@ def test_a_split_in_parts_is_the_split_at_once(monkeypatch: pytest.MonkeyPatch, 
     assert parts.loss("train") == pytest.approx(wanted[1], rel=1e-6)
 
 
+def test_on_a_cpu_parts_of_large_inputs_stay_in_its_cache() -> None:
+    assert module.at_once(torch.zeros(1, 64)) == 2000
+    assert module.at_once(torch.zeros(1, 3, 32, 32)) == 85
+    assert module.at_once(torch.zeros(1, 3, 224, 224)) == 16
+    assert module.at_once(torch.zeros(1, 3, 32, 32, device="meta")) == 2000
+
+
 def test_scores_of_a_split_that_is_all_right_or_all_wrong_leave_the_auroc_empty() -> None:
     model = network()
     said = model(DATA.train.inputs).argmax(dim=1)
@@ -62,3 +70,30 @@ def test_curvature_of_some_samples_is_that_of_a_split_of_them(kind: Callable[...
     assert some != kind()(seen)
     with pytest.raises(ValueError, match="`num_samples` must be at least 1"):
         kind(num_samples=0)
+
+
+@pytest.mark.parametrize("kind", [Curvature, HessianCurvature])
+def test_curvature_can_wait_for_the_end(kind: Callable[..., Curvature]) -> None:
+    seen = Snapshot(0, network(), Lifted(CrossEntropy()), SPLITS)
+    assert kind(at="end")(seen) == {}
+    assert kind(at="end")(replace(seen, last=True)) == kind()(seen)
+    with pytest.raises(ValueError, match="`at` must be end or every"):
+        kind(at="sometimes")
+
+
+def test_a_climb_may_be_on_another_sample_at_each_step() -> None:
+    seen = Snapshot(7, network(), Lifted(CrossEntropy()), SPLITS)
+    places = slice(7, 8)
+    alone = replace(seen, splits={"train": Split(DATA.train.inputs[places], DATA.train.labels[places])})
+    moving = SamTheory(num_samples=1, moving=True)
+    assert moving(seen) == SamTheory(num_samples=1)(alone)
+    assert moving(seen) != SamTheory(num_samples=1)(seen)
+    assert moving(replace(seen, step=97)) == moving(seen)  # of 90 samples
+
+
+def test_the_smallest_eigenvalue_where_a_climb_starts_and_ends() -> None:
+    row = SamTheory()(Snapshot(0, network(), Lifted(CrossEntropy()), SPLITS))
+    assert row["train/sam_kappa_min"] == min(row["train/sam_kappa_start"], row["train/sam_kappa_end"])
+    assert 0 <= row["train/sam_kappa_line"] <= 1
+    assert straightness(torch.tensor([0.0, 0.5, 1.0]), torch.tensor([0.0, 1.0, 0.0])) == 0
+    assert math.isnan(straightness(torch.tensor([0.0, 0.5, 1.0]), torch.ones(3)))

@@ -1,16 +1,17 @@
 """Training methods side by side after the last step: scores, paired differences from a baseline, and claims."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import Row
-from surefoot.studies.correlation import Trajectory, t_interval
+from surefoot.studies.correlation import Trajectory
 from surefoot.studies.needs import need_observers
+from surefoot.studies.seeds import differences, last, less, verdict, with_interval
 from surefoot.table import Cell, Estimate, Table
 
 Groups = Mapping[str, Sequence[Trajectory]]  # the runs of every method
+Judged = tuple[str, str, str]  # a claim, what was measured, the verdict
 SCORES = {  # key of a row -> name, and whether it is shown in percent
     "test/accuracy": ("accuracy %", 100.0),
     "test/ece": ("ECE %", 100.0),
@@ -35,8 +36,11 @@ def method_of(spec: RunSpec, *, options: bool = True) -> str:
 
 
 def _named(groups: Groups, name: str) -> list[str]:
-    """The methods whose names, without options, are these."""
-    return [method for method, runs in groups.items() if method_of(runs[0].spec, options=False) == name]
+    """The methods of this name, whatever options they have beside those that it says."""
+    plain = " ".join(word for word in name.split() if "=" not in word)
+    options = {word for word in name.split() if "=" in word}
+    found = [method for method, runs in groups.items() if method_of(runs[0].spec, options=False) == plain]
+    return [method for method in found if options <= set(method.split())]
 
 
 def _find(groups: Groups, name: str) -> str | None:
@@ -45,13 +49,15 @@ def _find(groups: Groups, name: str) -> str | None:
 
 @dataclass(frozen=True)
 class Claim:
-    """A paper's statement that one method has a lower (or higher) score than another."""
+    """A paper's statement that one method has a lower (or higher) score than another, or one about as good."""
 
     text: str
     quantity: str  # key of a row
-    better: str  # names without options, as in "csam + focal"
+    better: str  # names, as in "csam + focal"; with options where those matter, as in "csam gamma=1.0"
     than: str
     lower: bool = True
+    limit: float = 0.0  # by how much it may be on the wrong side, in the units shown
+    beyond: tuple[str, str] | None = None  # two methods: their difference is taken off, for one gain against another
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,7 @@ class Comparison:
     claims: tuple[Claim, ...] = ()
     baseline: str = "sgd"
     scores: tuple[str, ...] = tuple(SCORES)
+    more: Callable[[Groups], Iterable[Judged]] | None = None  # claims that are no difference of two methods
 
     def check(self, spec: RunSpec) -> None:
         """Raise ValueError unless a run of this spec measures what the study compares."""
@@ -118,8 +125,8 @@ class Comparison:
                 continue
             cells: list[Cell] = []
             for key in shown:
-                off = [scale_of(key) * value for value in differences(groups, method, base, key)]
-                cells.append(with_interval(off))
+                off = differences(groups[method], groups[base], last(key))
+                cells.append(with_interval([scale_of(key) * value for value in off.values()]))
             rows.append((method, *cells))
         return Table(
             name="differences",
@@ -129,22 +136,33 @@ class Comparison:
         )
 
     def _judged(self, groups: Groups) -> Table:
-        rows: list[tuple[Cell, ...]] = []
-        for claim in self.claims:
-            other = _find(groups, claim.than)
-            better = _named(groups, claim.better)
-            for one in (*better,) or (None,):  # each setting of the method is judged for itself
-                off = [] if one is None or other is None else differences(groups, one, other, claim.quantity)
-                scaled = [scale_of(claim.quantity) * value for value in off]
-                told = f"{name_of(claim.quantity)}: {with_interval(scaled)}" if scaled else "-"
-                text = claim.text if len(better) < 2 else f"{claim.text} ({one})"
-                rows.append((text, told, verdict(scaled, lower=claim.lower)))
+        rows = [row for claim in self.claims for row in judged(groups, claim)]
         return Table(
             name="claims",
             title="What the paper says, and what these runs say",
             columns=("claim", "difference here, 95 % interval", "verdict"),
-            rows=tuple(rows),
+            rows=(*rows, *(self.more(groups) if self.more else ())),
         )
+
+
+def judged(groups: Groups, claim: Claim) -> list[Judged]:
+    """A claim for every setting of its better method; nothing where the study lacks one of its methods."""
+    than = _find(groups, claim.than)
+    beyond = [_find(groups, name) for name in claim.beyond or ()]
+    if than is None or None in beyond:
+        return []
+    rows: list[Judged] = []
+    better = _named(groups, claim.better)
+    for one in better:
+        off = differences(groups[one], groups[than], last(claim.quantity))
+        if claim.beyond:
+            first, second = (groups[method] for method in beyond if method)
+            off = less(off, differences(first, second, last(claim.quantity)))
+        scaled = [scale_of(claim.quantity) * value for value in off.values()]
+        told = f"{name_of(claim.quantity)}: {with_interval(scaled)}" if scaled else "-"
+        text = claim.text if len(better) < 2 else f"{claim.text} ({one})"
+        rows.append((text, told, verdict(scaled, lower=claim.lower, limit=claim.limit)))
+    return rows
 
 
 def _within(setting: str, table: Table) -> Table:
@@ -161,54 +179,6 @@ def by_method(runs: Iterable[Trajectory]) -> Groups:
     for run in runs:
         found.setdefault(method_of(run.spec), []).append(run)
     return found
-
-
-def differences(groups: Groups, one: str, other: str, key: str) -> list[float]:
-    """Last value of one method minus that of another, for each seed that both have."""
-    first, second = (last_values(groups.get(method, ()), key) for method in (one, other))
-    return [first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())]
-
-
-def last_values(runs: Sequence[Trajectory], key: str) -> dict[int, float]:
-    """The value of one method's runs after the last step by seed, the mean where it has several with each.
-
-    A seed that lacks some of the runs that another has is left out: means over different runs are no pair.
-    """
-    found: dict[int, list[float]] = {}
-    for run in runs:
-        value = _last(run.rows, key)
-        if value is not None:
-            found.setdefault(run.spec.seed, []).append(value)
-    most = max(map(len, found.values()), default=0)
-    return {seed: sum(values) / most for seed, values in found.items() if len(values) == most}
-
-
-def verdict(off: Sequence[float], *, lower: bool) -> str:
-    """Whether differences are on one side of 0 with their whole interval; one seed cannot tell."""
-    interval = interval_of(off)
-    if interval is None:
-        return "cannot tell at this scale"
-    low, high = interval if lower else (-interval[1], -interval[0])
-    return "holds" if high < 0 else "does not hold" if low > 0 else "cannot tell at this scale"
-
-
-def interval_of(values: Sequence[float]) -> tuple[float, float] | None:
-    """Student's 95 % interval of the mean; None for fewer than two values."""
-    return t_interval(values, limits=None)
-
-
-def with_interval(values: Sequence[float], *, digits: int = 2) -> str | None:
-    """The mean with its interval and number, as it is printed; None for no values."""
-    if not values:
-        return None
-    mean = sum(values) / len(values)
-    interval = interval_of(values)
-    spread = "" if interval is None else f" [{interval[0]:+.{digits}f}, {interval[1]:+.{digits}f}]"
-    return f"{mean:+.{digits}f}{spread} (n={len(values)})"
-
-
-def _last(rows: Sequence[Row], key: str) -> float | None:
-    return rows[-1].get(key)
 
 
 def name_of(key: str) -> str:

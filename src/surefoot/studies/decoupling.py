@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from surefoot.runs.spec import RunSpec
-from surefoot.studies.comparison import verdict, with_interval
 from surefoot.studies.correlation import Trajectory
 from surefoot.studies.needs import need_observers
+from surefoot.studies.seeds import verdict, with_interval
 from surefoot.table import Cell, Estimate, Table
 
 SHOWN = {

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from surefoot.runs.spec import RunSpec
-from surefoot.studies.comparison import with_interval
 from surefoot.studies.correlation import Trajectory
 from surefoot.studies.margin_claims import corrupted, lengthened, margin_claims, optimizers, paired, pooled
 from surefoot.studies.needs import need_observers
+from surefoot.studies.seeds import with_interval
 from surefoot.studies.tuned import LONGER, OURS, PLAIN, method_of, settings, tuned
 from surefoot.table import Cell, Estimate, Table
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from surefoot.runs.selection import selected
-from surefoot.studies.comparison import interval_of, verdict, with_interval
 from surefoot.studies.correlation import Trajectory
+from surefoot.studies.seeds import interval_of, verdict, with_interval
 from surefoot.studies.tuned import LONGER, OURS, PLAIN, Ends, gaps, method_of, tuned, usual
 from surefoot.table import Cell, Table
 

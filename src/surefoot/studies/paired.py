@@ -5,17 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from surefoot.registry import unknown
-from surefoot.studies.comparison import (
-    SCORES,
-    Groups,
-    by_method,
-    differences,
-    interval_of,
-    last_values,
-    method_of,
-    verdict,
-)
+from surefoot.studies.comparison import SCORES, Groups, by_method, method_of
 from surefoot.studies.correlation import Trajectory
+from surefoot.studies.seeds import by_seed, interval_of, last, less, verdict
 
 _HIGHER_IS_BETTER = ("test/accuracy", "test/auroc_correct")
 
@@ -75,11 +67,11 @@ def method_named(runs: Sequence[Trajectory], name: str) -> str:
 
 
 def _pair(groups: Groups, first: str, second: str, key: str) -> Paired | None:
-    off = differences(groups, first, second, key)
+    ends = [by_seed(groups[method], last(key)) for method in (first, second)]
+    seeds = sorted(ends[0].keys() & ends[1].keys())
+    off = list(less(*ends).values())
     if not off:
         return None
-    ends = [last_values(groups[method], key) for method in (first, second)]
-    seeds = sorted(ends[0].keys() & ends[1].keys())
     one, other = (sum(values[seed] for seed in seeds) / len(seeds) for values in ends)
     return Paired(
         quantity=key,

@@ -1,17 +1,16 @@
 """SGD beside SAM and CSAM: confidence against accuracy, ECE after post-hoc maps, ECE and TCE along training."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from surefoot.runs.spec import RunSpec
-from surefoot.studies.comparison import verdict, with_interval
 from surefoot.studies.correlation import Trajectory
 from surefoot.studies.needs import need_observers
+from surefoot.studies.seeds import Value, by_seed, differences, last, verdict, with_interval
 from surefoot.table import Cell, Estimate, Table
 
 SHARES = (0.25, 0.5, 0.75, 1.0)  # of training
 _TCE = "test/ece_temperature"
-Value = Callable[[Trajectory], float | None]
 
 
 def check(spec: RunSpec) -> None:
@@ -45,13 +44,8 @@ def paired(
     runs: Sequence[Trajectory], one: str, value: Value, other: str, value_of_other: Value | None = None
 ) -> list[float]:
     """A value of one method's runs less one of another's, in percent, for each seed that both have."""
-    first, second = _by_seed(runs, one, value), _by_seed(runs, other, value_of_other or value)
-    return [100 * (first[seed] - second[seed]) for seed in sorted(first.keys() & second.keys())]
-
-
-def last(key: str) -> Value:
-    """What a run ends with."""
-    return lambda run: run.rows[-1].get(key)
+    off = differences(_of(runs, one), _of(runs, other), value, instead=value_of_other)
+    return [100 * number for number in off.values()]
 
 
 def gap(run: Trajectory) -> float | None:
@@ -95,9 +89,8 @@ def moments_below(runs: Sequence[Trajectory], one: str, other: str, key: str) ->
     return sum(means[0][step] < means[1][step] for step in shared), len(shared)
 
 
-def _by_seed(runs: Sequence[Trajectory], method: str, value: Value) -> dict[int, float]:
-    found = {run.spec.seed: value(run) for run in runs if run.spec.method == method}
-    return {seed: number for seed, number in found.items() if number is not None}
+def _of(runs: Sequence[Trajectory], method: str) -> list[Trajectory]:
+    return [run for run in runs if run.spec.method == method]
 
 
 def _methods(groups: dict[str, list[Trajectory]]) -> Iterator[tuple[str, list[Trajectory], str]]:
@@ -107,7 +100,7 @@ def _methods(groups: dict[str, list[Trajectory]]) -> Iterator[tuple[str, list[Tr
 
 
 def _over_seeds(runs: Sequence[Trajectory], method: str, value: Value) -> Estimate:
-    return Estimate.of(100 * number for number in _by_seed(runs, method, value).values())
+    return Estimate.of(100 * number for number in by_seed(_of(runs, method), value).values())
 
 
 def _ends(groups: dict[str, list[Trajectory]]) -> Table:
@@ -164,7 +157,7 @@ def _claims(groups: dict[str, list[Trajectory]]) -> Table:
             measured = with_interval(off)
             rows.append((network, text, "-" if measured is None else measured + told, verdict(off, lower=lower)))
 
-        over = [100 * value for value in _by_seed(runs, "sgd", gap).values()]
+        over = [100 * value for value in by_seed(_of(runs, "sgd"), gap).values()]
         judge("SGD is more confident than accurate", over, lower=False)
         judge("SAM's confidence is nearer to its accuracy", paired(runs, "sam", lambda run: _size(gap(run)), "sgd"))
         judge("SAM has a lower ECE than SGD", paired(runs, "sam", last("test/ece"), "sgd"))

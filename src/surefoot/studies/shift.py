@@ -64,6 +64,28 @@ CLAIMS = (
         )
         for optimizer in _OPTIMIZERS
     ),
+    Claim(
+        "an ensemble of SGD is almost as accurate as one of SAM, at most a point below",
+        "test/accuracy",
+        "sgd + deep_ensemble",
+        "sam + deep_ensemble",
+        lower=False,
+        limit=1.0,
+    ),
+    *(
+        Claim(
+            f"{name} on foreign images is larger for SAM than for SGD",
+            "foreign/auroc_ood",
+            f"sam + {ensemble}",
+            "sam",
+            lower=lower,
+            beyond=(f"sgd + {ensemble}", "sgd"),
+        )
+        for ensemble, name, lower in (
+            ("deep_ensemble", "the gain from an ensemble", False),
+            ("mc_dropout", "the harm of MC-Dropout", True),
+        )
+    ),
 )
 
 

@@ -13,6 +13,8 @@ from surefoot.predictions import Predictions
 from surefoot.training.processes import Processes
 
 _AT_ONCE = 2000  # samples in one forward pass: all of CIFAR-10 in a wide network would not fit
+_IN_CACHE = 2**18  # numbers of the inputs in one pass on a CPU: for ResNet-8 on CIFAR-10 2.5 times as fast as 2,000
+_FEWEST = 16
 
 
 class Diverged(Exception):
@@ -47,8 +49,9 @@ class Snapshot:
     def logits(self, split: str) -> Tensor:
         """Logits of a split, in eval mode, without a graph."""
         if split not in self._logits:
+            inputs = self.part(split).inputs
             with evaluating(self.model), torch.no_grad():
-                logits = torch.cat([self.model(part) for part in torch.split(self.part(split).inputs, _AT_ONCE)])
+                logits = torch.cat([self.model(part) for part in torch.split(inputs, at_once(inputs))])
             logits = self.processes.gathered(logits, number=len(self.splits[split].labels))
             if not bool(logits.isfinite().all()):
                 raise Diverged(f"logits of the {split} set are not finite at step {self.step}")
@@ -73,6 +76,14 @@ class Snapshot:
                 indices = torch.arange(len(data.labels), device=data.labels.device)
                 if split != "train":
                     indices = torch.full_like(indices, -1)
-                parts = zip(*(torch.split(each, _AT_ONCE) for each in (data.inputs, data.labels, indices)), strict=True)
+                size = at_once(data.inputs)
+                parts = zip(*(torch.split(each, size) for each in (data.inputs, data.labels, indices)), strict=True)
                 values = torch.cat([self.objective(self.model, Batch(*part)) for part in parts])
         return float(values.mean())
+
+
+def at_once(inputs: Tensor) -> int:
+    """How many samples are passed forward together: on a CPU so few that they stay in its cache."""
+    if inputs.device.type != "cpu":
+        return _AT_ONCE
+    return min(max(_IN_CACHE // max(inputs[:1].numel(), 1), _FEWEST), _AT_ONCE)

@@ -15,7 +15,8 @@ class Curvature:
     The bound holds with probability at least 1 - `delta` each time; with `stop="residual"` a value is cheaper and its
     `ggn_delta` comes out as it may. `budget` is what a measurement of one split may cost on average, in gradients of
     that split; `ggn_gradients` is what it did cost. See `SharpnessTracker`. `num_samples` of a split, the same ones
-    every time, stand for all of a larger one. The objective must be a loss of logits.
+    every time, stand for all of a larger one. The objective must be a loss of logits. `at` every
+    observation, or only at the end of training.
     """
 
     needs_curvature = True  # of a loss of logits
@@ -33,16 +34,22 @@ class Curvature:
         stop: Literal["bound", "residual"] = "bound",
         budget: float = 20.0,
         num_samples: int | Literal["all"] = "all",
+        at: Literal["end", "every"] = "every",
         seed: int = 0,
     ) -> None:
         if num_samples != "all" and num_samples < 1:
             raise ValueError(f'`num_samples` must be at least 1 or "all", got {num_samples}.')
+        if at not in ("end", "every"):
+            raise ValueError(f"`at` must be end or every, got {at!r}.")
+        self._at = at
         self._trackers = Trackers(
             matrix=self.matrix, tolerance=tolerance, delta=delta, stop=stop, budget=budget, seed=seed
         )
         self._num_samples = num_samples
 
     def __call__(self, snapshot: Snapshot) -> dict[str, float]:
+        if self._at == "end" and not snapshot.last:
+            return {}
         loss = loss_within(snapshot.objective)
         if loss is None:
             raise ValueError("The curvature observer needs an objective that is a loss of logits and labels.")
