@@ -5,7 +5,7 @@ from typing import Any
 
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.correlation import Trajectory
-from surefoot.studies.margin_claims import corrupted, lengthened, margin_claims, optimizers, paired, pooled
+from surefoot.studies.margin_claims import corrupted, kept, lengthened, margin_claims, optimizers, paired, pooled
 from surefoot.studies.needs import need_observers
 from surefoot.studies.seeds import with_interval
 from surefoot.studies.tuned import LONGER, OURS, PLAIN, method_of, settings, tuned
@@ -102,16 +102,23 @@ def _longer(runs: Sequence[Trajectory]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for optimizer in optimizers(runs):
         for method in (OURS, PLAIN):
-            found = lengthened(runs, optimizer, method)
+            found = [(*kept(run, runs), *_rest(run)) for run in lengthened(runs, optimizer, method)]
             if found:
                 rows.append((optimizer, method, *(_told(list(column)) for column in zip(*found, strict=True))))
     return Table(
         name="longer",
-        title=f"Test ECE of runs {LONGER} times as long",
-        columns=("optimizer", "method", "at its best", "after the usual budget", "at the end"),
+        title=f"Test ECE of runs {LONGER} times as long, and what else they end with",
+        columns=(
+            *("optimizer", "method", "at its best", "after the usual budget", "at the end"),
+            *("accuracy at the end", "NLL at the end"),
+        ),
         rows=tuple(rows),
         notes=("At its best: the lowest from the step on that early stopping would have stopped at.",),
     )
+
+
+def _rest(run: Trajectory) -> tuple[float, float]:
+    return run.rows[-1]["test/accuracy"] or 0.0, run.rows[-1]["test/nll"] or 0.0
 
 
 def _corruption(runs: Sequence[Trajectory]) -> Table:

@@ -60,10 +60,10 @@ def kept(run: Trajectory, runs: Sequence[Trajectory]) -> tuple[float, float, flo
     return best, first[-1]["test/ece"] or 0.0, run.rows[-1]["test/ece"] or 0.0
 
 
-def lengthened(runs: Sequence[Trajectory], optimizer: str, method: str) -> list[tuple[float, float, float]]:
-    """What `kept` says of every run that goes on after the usual budget."""
+def lengthened(runs: Sequence[Trajectory], optimizer: str, method: str) -> list[Trajectory]:
+    """The runs that go on after the usual budget."""
     mine = [run for run in runs if (run.optimizer, method_of(run.spec)) == (optimizer, method)]
-    return [kept(run, runs) for run in mine if len(usual(run, runs)) < len(run.rows)]
+    return [run for run in mine if len(usual(run, runs)) < len(run.rows)]
 
 
 def margin_claims(runs: Sequence[Trajectory]) -> Table:
@@ -124,7 +124,8 @@ def _cut(runs: Sequence[Trajectory], optimizer: str) -> tuple[Cell, ...]:
 
 def _keeps(runs: Sequence[Trajectory], optimizer: str) -> tuple[Cell, ...]:
     claim = f"{optimizer}: {LONGER} times longer, ECE stays within {KEPT} of its best, and cross-entropy's does not"
-    losses = [[last - best for best, _, last in lengthened(runs, optimizer, method)] for method in (OURS, PLAIN)]
+    ends = [[kept(run, runs) for run in lengthened(runs, optimizer, method)] for method in (OURS, PLAIN)]
+    losses = [[last - best for best, _, last in found] for found in ends]
     if not all(losses):
         return claim, "-", UNSURE
     ours, plain = map(_mean, losses)
