@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from references.stand_in import write_stand_ins
-from surefoot.report.reliability import stored_bins
+from surefoot.report.bins import stored_bins
 from surefoot.report.sam_versus_sgd import beside
 from surefoot.report.study import write_page, write_tables
 from surefoot.runs.build import build
@@ -130,11 +130,11 @@ def test_figure_and_files(tmp_path: Path) -> None:
 
 
 def test_bins_are_read_from_a_row() -> None:
-    empty, full = stored_bins(RUNS[0].rows[-1])
-    assert (empty.left, empty.right, empty.count, empty.accuracy) == (0, 0.5, 0, None)
+    (full,) = stored_bins(RUNS[0].rows[-1], "test")
+    assert (full.left, full.right) == (0.5, 1)
     assert (full.count, full.confidence, full.accuracy) == (50, 0.8, 0.7)
     assert (full.low, full.high) == pytest.approx((0.5624, 0.8090), abs=1e-4)  # Wilson's of 35 of 50
-    assert stored_bins({"test/ece": 0.1}) == []
+    assert stored_bins({"test/ece": 0.1}, "test") == []
 
 
 def test_what_the_study_needs_is_checked() -> None:

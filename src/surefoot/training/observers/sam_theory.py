@@ -17,7 +17,7 @@ _CODES: dict[Verdict, float] = {"holds": 1.0, "assumption not met": 0.0, "fails"
 def straightness(places: Tensor, values: Tensor) -> float:
     """R^2 of the straight line of least squares through values at places; not a number where they do not vary.
 
-    >>> straightness(torch.tensor([0.0, 0.5, 1.0]), torch.tensor([3.0, 2.0, 1.0]))
+    >>> straightness(Tensor([0.0, 0.5, 1.0]), Tensor([3.0, 2.0, 1.0]))
     1.0
     """
     x, y = (each.double().cpu() - each.double().cpu().mean() for each in (places, values))
