@@ -28,6 +28,9 @@ types: setup-dev
 bench: setup-dev  ## run the benchmarks, write results/benchmarks
 	$(BIN)/python benchmarks/observing.py
 
+bench-stepping: setup-dev  ## the one of steps and forward passes on a CPU
+	$(BIN)/python benchmarks/stepping.py
+
 bench-studies: setup-dev  ## the one of the local engine and of many runs
 	$(BIN)/python benchmarks/studies.py
 

@@ -42,10 +42,12 @@ def test_a_split_in_parts_is_the_split_at_once(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_on_a_cpu_parts_of_large_inputs_stay_in_its_cache() -> None:
-    assert module.at_once(torch.zeros(1, 64)) == 2000
-    assert module.at_once(torch.zeros(1, 3, 32, 32)) == 85
-    assert module.at_once(torch.zeros(1, 3, 224, 224)) == 16
-    assert module.at_once(torch.zeros(1, 3, 32, 32, device="meta")) == 2000
+    convolving, dense = nn.Sequential(nn.Conv2d(3, 4, 3)), nn.Sequential(nn.Flatten(), nn.Linear(3072, 4))
+    assert module.at_once(convolving, torch.zeros(1, 3, 4, 4)) == 2000
+    assert module.at_once(convolving, torch.zeros(1, 3, 32, 32)) == 85
+    assert module.at_once(convolving, torch.zeros(1, 3, 224, 224)) == 16
+    assert module.at_once(convolving, torch.zeros(1, 3, 32, 32, device="meta")) == 2000
+    assert module.at_once(dense, torch.zeros(1, 3, 32, 32)) == 2000
 
 
 def test_scores_of_a_split_that_is_all_right_or_all_wrong_leave_the_auroc_empty() -> None:

@@ -48,6 +48,7 @@ class Train:
             for assignment in self.overrides:
                 set_key(tree, assignment)
             spec = RunSpec.from_dict(tree)
+            from surefoot.runs.memory import keep_freed_memory
             from surefoot.runs.run import run
             from surefoot.studies.conduct import preflight
 
@@ -55,6 +56,7 @@ class Train:
             folder = RunFolder(self.out / spec.id)
             with locked(folder.path):
                 folder.ended  # noqa: B018 (an unreadable record is said here)
+        keep_freed_memory()
         with bars(1) as shown, _stop_flag() as stop:
             shown.start(spec.id, spec.label, spec.budget)
             try:

@@ -99,6 +99,7 @@ def _say(thing: dict[str, Any]) -> None:
 def _main() -> int:
     import torch.distributed as dist
 
+    from surefoot.runs.memory import keep_freed_memory
     from surefoot.runs.run import follow, run
     from surefoot.runs.store import RunFolder
     from surefoot.training.processes import Processes
@@ -113,6 +114,7 @@ def _main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     asked = json.loads(sys.argv[1])
     spec, folder = RunSpec.from_dict(asked["spec"]), RunFolder(Path(asked["folder"]))
+    keep_freed_memory()
     dist.init_process_group("gloo")
     processes = Processes.here()
     if processes.rank > 0:

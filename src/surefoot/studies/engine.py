@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from surefoot.runs.memory import keep_freed_memory
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import RunFolder
 
@@ -73,12 +74,13 @@ def perform(
     on_progress: Callable[[int, int], None] = lambda done, budget: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Event:
-    """Do one trial in this process and return how it ended; a failure is a status.
+    """Do one trial in this process, which is there for that, and return how it ended; a failure is a status.
 
     Waits a minute for a folder that another process holds: on a cluster, one that was given up may still be leaving.
     """
     from surefoot.runs.run import run
 
+    keep_freed_memory()
     folder = RunFolder(trial.folder)
     given_up = time.monotonic() + _PATIENCE
     while True:

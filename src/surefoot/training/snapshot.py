@@ -51,7 +51,7 @@ class Snapshot:
         if split not in self._logits:
             inputs = self.part(split).inputs
             with evaluating(self.model), torch.no_grad():
-                logits = torch.cat([self.model(part) for part in torch.split(inputs, at_once(inputs))])
+                logits = torch.cat([self.model(part) for part in torch.split(inputs, at_once(self.model, inputs))])
             logits = self.processes.gathered(logits, number=len(self.splits[split].labels))
             if not bool(logits.isfinite().all()):
                 raise Diverged(f"logits of the {split} set are not finite at step {self.step}")
@@ -76,14 +76,18 @@ class Snapshot:
                 indices = torch.arange(len(data.labels), device=data.labels.device)
                 if split != "train":
                     indices = torch.full_like(indices, -1)
-                size = at_once(data.inputs)
+                size = at_once(self.model, data.inputs)
                 parts = zip(*(torch.split(each, size) for each in (data.inputs, data.labels, indices)), strict=True)
                 values = torch.cat([self.objective(self.model, Batch(*part)) for part in parts])
         return float(values.mean())
 
 
-def at_once(inputs: Tensor) -> int:
-    """How many samples are passed forward together: on a CPU so few that they stay in its cache."""
-    if inputs.device.type != "cpu":
+def at_once(model: nn.Module, inputs: Tensor) -> int:
+    """How many samples are passed forward together: through convolutions on a CPU so few that they stay in its cache.
+
+    Dense layers make inputs smaller, and reading their weights again for every part takes longer than it saves.
+    """
+    convolving = any(isinstance(layer, nn.Conv1d | nn.Conv2d | nn.Conv3d) for layer in model.modules())
+    if inputs.device.type != "cpu" or not convolving:
         return _AT_ONCE
     return min(max(_IN_CACHE // max(inputs[:1].numel(), 1), _FEWEST), _AT_ONCE)

@@ -1,0 +1,109 @@
+"""What a step and a look at a split cost on a CPU, against the plain way: ratios within one run, never times.
+
+1. A gradient with freed memory kept for the next one over a gradient without, as training and as a user's own process
+   has them; each in fresh processes that take turns, one thread.
+2. A forward pass over 5,000 images of CIFAR-10's size in the parts that observers take, which for convolutions stay in
+   the cache, over one in parts of 2,000, in one process, taking turns.
+
+Usage: python benchmarks/stepping.py [--repeats 7] [--out results/benchmarks/stepping.md]
+"""
+
+import argparse
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from surefoot.files import write_atomically
+from surefoot.models import MLP, ResNet
+from surefoot.runs.memory import keep_freed_memory
+from surefoot.runs.origin import commit, hardware, versions
+from surefoot.table import Table
+from surefoot.training.snapshot import at_once
+
+SHAPE = (3, 32, 32)
+CASES: dict[str, tuple[Callable[[], nn.Module], int]] = {
+    "ResNet-8, a batch of 128": (lambda: ResNet(input_shape=SHAPE, num_classes=10, depth=8), 128),
+    "tanh MLP 200-200, 5,000 images at once": (
+        lambda: MLP(input_shape=SHAPE, num_classes=10, widths=(200, 200), activation="tanh"),
+        5000,
+    ),
+}
+
+
+def gradient_seconds(case: str, *, keep: bool, times: int = 15) -> float:
+    """Median seconds of a gradient in this process."""
+    if keep and not keep_freed_memory():
+        raise SystemExit("The C library of this machine cannot be told to keep memory.")
+    make, size = CASES[case]
+    model, inputs, labels = make(), torch.randn(size, *SHAPE), torch.randint(10, (size,))
+
+    def gradient() -> None:
+        model.zero_grad()
+        torch.nn.functional.cross_entropy(model(inputs), labels).backward()  # type: ignore[no-untyped-call]
+
+    return statistics.median(seconds(gradient) for _ in range(times))
+
+
+def seconds(do: Callable[[], object]) -> float:
+    """Of one call."""
+    begun = time.perf_counter()
+    do()
+    return time.perf_counter() - begun
+
+
+def kept_over_not(case: str) -> float:
+    """Ratio of the medians of two fresh processes, one after the other."""
+    told = []
+    for keep in ("keep", "not"):
+        command = [sys.executable, __file__, "--gradient", case, keep]
+        told.append(float(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+    return told[0] / told[1]
+
+
+def parts_over_large(case: str) -> float:
+    """Ratio of the times of two forward passes over 5,000 images, in parts for the cache and in parts of 2,000."""
+    model, images = CASES[case][0]().eval(), torch.randn(5000, *SHAPE)
+
+    @torch.no_grad()
+    def forward(size: int) -> Tensor:
+        return torch.cat([model(part) for part in images.split(size)])
+
+    return seconds(lambda: forward(at_once(model, images))) / seconds(lambda: forward(2000))
+
+
+def main() -> None:
+    """Measure and write the table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--out", type=Path, default=Path("results/benchmarks/stepping.md"))
+    parser.add_argument("--gradient", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    if arguments.gradient:
+        case, keep = arguments.gradient
+        print(gradient_seconds(case, keep=keep == "keep"))
+        return
+    rows = []
+    for what, measure in (
+        ("gradient, freed memory kept / not kept", kept_over_not),
+        ("5,000 images forward, in our parts / in parts of 2,000", parts_over_large),
+    ):
+        for case in CASES:
+            measure(case)
+            found = [measure(case) for _ in range(arguments.repeats)]
+            told = f"{statistics.median(found):.2f} ({min(found):.2f} to {max(found):.2f})"
+            rows.append((f"{what}; {case}", told, arguments.repeats))
+    table = Table("stepping", "Steps and looks on a CPU, one thread", ("quantity", "median (range)", "n"), tuple(rows))
+    about = f"Commit {commit()}; {versions()}; {hardware()}. Made by: python benchmarks/stepping.py"
+    print(table.markdown() + "\n" + about)
+    write_atomically(arguments.out, f"# Stepping\n\n{table.markdown()}\n{about}\n".encode())
+
+
+if __name__ == "__main__":
+    main()
