@@ -329,6 +329,8 @@ def test_batches_that_say_too_little_are_refused(tmp_path: Path, batch: Any, sai
         ({"every": 0}, "`every` must be at least 1, got 0"),
         ({"observers": ("calibraton",)}, "Did you mean 'calibration'"),
         ({"observers": "calibration"}, "`observers` must be names in a list"),
+        ({"observers": {"curvature": {"stopp": "bound"}}}, "Did you mean 'stop'"),
+        ({"observers": {"curvature": {"stop": 3}}}, "`observers.curvature.stop` must be"),
         ({"sinks": [print]}, "`sinks` must have `log`"),
         ({"loss": 1}, "`loss` must be a function"),
     ],

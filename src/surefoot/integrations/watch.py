@@ -25,6 +25,7 @@ from surefoot.losses import CrossEntropy, Lifted
 from surefoot.mode import evaluating
 from surefoot.predictions import Predictions
 from surefoot.registry import look_up
+from surefoot.runs.typecheck import check_options
 from surefoot.training.observers import OBSERVERS
 
 DEFAULT_OBSERVERS = ("calibration", "margins", "reliability")
@@ -79,6 +80,8 @@ class Watch:
         self._loss, self._optimizer = CrossEntropy() if loss is None else loss, innermost(optimizer)
         self._options = dict(observers) if isinstance(observers, Mapping) else {name: {} for name in observers}
         made = {name: look_up("observer of a watch", name, _OFFERED) for name in self._options}
+        for name, maker in made.items():
+            check_options(f"observers.{name}", self._options[name], maker)
         self._observers = {name: maker(**self._options[name]) for name, maker in made.items()}
         self._curved = {name for name, each in self._observers.items() if getattr(each, "needs_curvature", False)}
         inner = model.module if isinstance(model, DistributedDataParallel) else model  # whose forward pass is alone
