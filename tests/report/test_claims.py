@@ -88,6 +88,15 @@ def test_the_best_scale_that_has_the_row_comes_first(tmp_path: Path) -> None:
     assert "of 1 claims 0 hold, 1 do not hold, 0 cannot be told, and 0 are not measured." in page
 
 
+@pytest.mark.parametrize("begun", ["+0.5 (n=1),cannot tell at this scale", "-,cannot tell at this scale"])
+def test_a_scale_that_has_only_begun_comes_last(tmp_path: Path, begun: str) -> None:
+    _store(tmp_path, "large", f"claim,measured,verdict\nr > 0 under gd,{begun}\n")
+    _store(tmp_path, "small", CLAIMS)
+    assert list(answers(_entry(), tmp_path)) == ["one/small", "one/large"]
+    _store(tmp_path, "small", f"claim,measured,verdict\nr > 0 under gd,{begun}\n")
+    assert list(answers(_entry(), tmp_path)) == ["one/large", "one/small"]
+
+
 def test_a_network_beside_the_claim_can_be_matched_too(tmp_path: Path) -> None:
     _store(
         tmp_path, "small", "network,claim,measured,verdict\ncnn,it is so,1 (n=2),holds\nmlp,it is so,2 (n=2),holds\n"

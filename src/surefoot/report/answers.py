@@ -60,6 +60,11 @@ class Row:
     measured: str
     verdict: Verdict
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether there was nothing to judge, or one value, which has no interval."""
+        return self.verdict == "cannot tell" and (self.measured == "-" or "(n=1)" in self.measured)
+
 
 def read_entries(path: Path) -> tuple[dict[str, str], list[Entry]]:
     """The papers' titles by their short names, and all claims, in the order of the file."""
@@ -81,7 +86,10 @@ def read_entries(path: Path) -> tuple[dict[str, str], list[Entry]]:
 
 
 def answers(entry: Entry, results: Path) -> dict[str, list[Row]]:
-    """The rows that answer, by the folder below `results`; best first, none where the study has no results yet."""
+    """The rows that answer, by the folder below `results`; best first, none where the study has no results yet.
+
+    A scale that has only begun, with nothing or one value in every row, comes after those that can judge.
+    """
     if not entry.study or not (results / entry.study).is_dir():
         return {}
     found = {}
@@ -92,7 +100,7 @@ def answers(entry: Entry, results: Path) -> dict[str, list[Row]]:
     if not found:
         where = ", ".join(f"{entry.study}/{scale}" for scale in entry.scales)
         raise ValueError(f"{entry}: `match` must find a row in one of {where}, got {entry.match!r}.")
-    return found
+    return dict(sorted(found.items(), key=lambda item: all(row.is_silent for row in item[1])))
 
 
 def _matching(entry: Entry, path: Path) -> Iterator[Row]:
