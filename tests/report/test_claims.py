@@ -88,12 +88,13 @@ def test_the_best_scale_that_has_the_row_comes_first(tmp_path: Path) -> None:
     assert "of 1 claims 0 hold, 1 do not hold, 0 cannot be told, and 0 are not measured." in page
 
 
-@pytest.mark.parametrize("begun", ["+0.5 (n=1),cannot tell at this scale", "-,cannot tell at this scale"])
-def test_a_scale_that_has_only_begun_comes_last(tmp_path: Path, begun: str) -> None:
-    _store(tmp_path, "large", f"claim,measured,verdict\nr > 0 under gd,{begun}\n")
+def test_a_scale_that_still_lacks_runs_comes_last(tmp_path: Path) -> None:
+    _store(tmp_path, "large", CLAIMS)
     _store(tmp_path, "small", CLAIMS)
+    (tmp_path / "one" / "large" / "study.json").write_text('{"runs": {"a": "gd", "b": "sgd"}}')
+    (tmp_path / "one" / "large" / "runs" / "a").mkdir(parents=True)
     assert list(answers(_entry(), tmp_path)) == ["one/small", "one/large"]
-    _store(tmp_path, "small", f"claim,measured,verdict\nr > 0 under gd,{begun}\n")
+    (tmp_path / "one" / "large" / "runs" / "b").mkdir()
     assert list(answers(_entry(), tmp_path)) == ["one/large", "one/small"]
 
 

@@ -1,6 +1,7 @@
 """Claims of papers, and the rows of committed tables that answer them."""
 
 import csv
+import json
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -60,11 +61,6 @@ class Row:
     measured: str
     verdict: Verdict
 
-    @property
-    def is_silent(self) -> bool:
-        """Whether there was nothing to judge, or one value, which has no interval."""
-        return self.verdict == "cannot tell" and (self.measured == "-" or "(n=1)" in self.measured)
-
 
 def read_entries(path: Path) -> tuple[dict[str, str], list[Entry]]:
     """The papers' titles by their short names, and all claims, in the order of the file."""
@@ -88,7 +84,7 @@ def read_entries(path: Path) -> tuple[dict[str, str], list[Entry]]:
 def answers(entry: Entry, results: Path) -> dict[str, list[Row]]:
     """The rows that answer, by the folder below `results`; best first, none where the study has no results yet.
 
-    A scale that has only begun, with nothing or one value in every row, comes after those that can judge.
+    A scale some of whose runs are still to do comes after those that are whole.
     """
     if not entry.study or not (results / entry.study).is_dir():
         return {}
@@ -100,7 +96,14 @@ def answers(entry: Entry, results: Path) -> dict[str, list[Row]]:
     if not found:
         where = ", ".join(f"{entry.study}/{scale}" for scale in entry.scales)
         raise ValueError(f"{entry}: `match` must find a row in one of {where}, got {entry.match!r}.")
-    return dict(sorted(found.items(), key=lambda item: all(row.is_silent for row in item[1])))
+    return dict(sorted(found.items(), key=lambda item: is_partial(results / item[0])))
+
+
+def is_partial(folder: Path) -> bool:
+    """Whether a study's archive lacks some of its runs."""
+    record = folder / "study.json"
+    wanted = json.loads(record.read_text(encoding="utf-8"))["runs"] if record.is_file() else ()
+    return any(not (folder / "runs" / name).is_dir() for name in wanted)
 
 
 def _matching(entry: Entry, path: Path) -> Iterator[Row]:

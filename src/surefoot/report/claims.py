@@ -27,7 +27,7 @@ from the tables of the studies beside it, which hold ours.
 - A difference is judged by its whole 95 % interval, with no correction for the number of claims; a correlation by its
   sign, not its size.
 - The first folder under `look at` is the best scale that answers; others follow with their verdicts, last those that
-  have one seed so far. The same runs may answer several claims.
+  still lack runs. The same runs may answer several claims.
 - `digits` is far below the papers' scale: what cannot be told there may be told elsewhere.
 """
 
