@@ -1,5 +1,6 @@
 """A study's plan, as it is printed."""
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from surefoot.cli.terminal import print_json, print_table, say
@@ -14,6 +15,7 @@ _SHOWN = 10  # names of runs left out; all of them with --dry-run
 
 def show_plan(study: "Study", plan: "Plan", *, json: bool) -> None:
     """All runs of a study with what becomes of each, on stdout, and the sums on stderr (in JSON: with them)."""
+    from surefoot.studies.criteria import criteria_table
     from surefoot.studies.study import told_axes
 
     out = {trial.id for trial in plan.left_out}
@@ -30,6 +32,7 @@ def show_plan(study: "Study", plan: "Plan", *, json: bool) -> None:
             "study": study.name,
             "scale": study.scale,
             "axes": study.axes,
+            "claims": [asdict(criterion) for criterion in study.claims],
             "num_runs": len(study.specs),
             "num_to_do": len(plan.trials),
             "num_left_out": len(plan.left_out),
@@ -48,6 +51,8 @@ def show_plan(study: "Study", plan: "Plan", *, json: bool) -> None:
     ]
     title = f"Study {study.name} at scale {study.scale}: {len(study.specs)} runs, {len(plan.trials)} to do"
     print_table(Table("plan", title, ("run", "model", "loss", "state", "seconds"), tuple(rows)))
+    if study.claims:
+        print_table(criteria_table(study.claims))
     say(told_axes(study.axes))
     say_plan(plan, shown=0)
 

@@ -3,6 +3,7 @@
 import errno
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -84,6 +85,7 @@ def _record(study: Study) -> dict[str, Any]:
         "title": study.title,
         "about": study.about,
         "axes": study.axes,
+        "claims": [asdict(criterion) for criterion in study.claims],
         "outcome": study.outcome,
         "versions": {"surefoot": __version__},
         "runs": {spec.id: spec.label for spec in study.specs},

@@ -23,6 +23,7 @@ from surefoot.studies import (
     shift,
 )
 from surefoot.studies.correlation import Trajectory
+from surefoot.studies.criteria import Criterion, criteria_table
 from surefoot.studies.sam_paper import COMBINATIONS, FLATNESS, METHODS, RHO_GAMMA, SAM_VARIANTS
 from surefoot.studies.study import told_axes
 
@@ -103,13 +104,15 @@ def study_outcome(root: Path) -> dict[str, Any]:
         trajectories.append(Trajectory(folder.spec, rows))
         unsure = sum(row.get(key) == 0 for row in rows for key in _CERTIFIED)
         notes += [f"{folder.spec.label}: {unsure} sharpness values are not certified."] if unsure else []
-    notes += _share_of_observing(folders)
+    notes += _times(folders)
     named = [{"run": label, **states[run]} for run, label in record["runs"].items()]
     try:
         analysis = look_up("outcome", record["outcome"], OUTCOMES)
     except ValueError as error:
         raise ValueError(f"{root}: {error}{newer(record.get('versions'))}") from None
     papers_own = bool(trajectories) and all(t.spec.data.name.startswith("cifar") for t in trajectories)
+    found = analysis.outcome(trajectories, compare_with_paper=papers_own)
+    criteria = [Criterion.of(table) for table in record.get("claims", [])]
     return {
         **{key: record[key] for key in ("study", "scale", "title", "about")},
         "axes": told_axes(record.get("axes", {})),
@@ -120,18 +123,24 @@ def study_outcome(root: Path) -> dict[str, Any]:
         "origins": _origins(folders),
         "notes": notes,
         "costs": _costs(folders),
-        **analysis.outcome(trajectories, compare_with_paper=papers_own),
+        **found,
+        "tables": [*found["tables"], criteria_table(criteria)] if criteria else found["tables"],
     }
 
 
-def _share_of_observing(folders: list[RunFolder]) -> list[str]:
-    """How much of the runs' time went into looking at them; nothing where no run says."""
-    records = [folder.record for folder in folders if folder.status == "done"]
-    shares = [r["seconds_observing"] / r["seconds"] for r in records if r.get("seconds") and "seconds_observing" in r]
-    if not shares:
+def _times(folders: list[RunFolder]) -> list[str]:
+    """How long the runs took, and how much of it went into looking at them; nothing where no run says."""
+    done = [folder.record for folder in folders if folder.status == "done"]
+    records = [r for r in done if r.get("seconds") and "seconds_observing" in r]
+    if not records:
         return []
-    spread = f"{min(shares):.0%} to {max(shares):.0%}, n = {len(shares)} runs"
-    return [f"Observing took {median(shares):.0%} of a run's time (median; {spread})."]
+    seconds = [r["seconds"] for r in records]
+    shares = [r["seconds_observing"] / r["seconds"] for r in records]
+    hours = f"{sum(seconds) / 3600:.2g} hours in all (wall time, runs added up, n = {len(records)} of {len(done)} runs)"
+    return [
+        f"Runs took {min(seconds):.0f} to {max(seconds):.0f} s each, {hours}.",
+        f"Observing took {median(shares):.0%} of a run's time (median; {min(shares):.0%} to {max(shares):.0%}).",
+    ]
 
 
 def _costs(folders: list[RunFolder]) -> list[dict[str, Any]]:

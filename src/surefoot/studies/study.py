@@ -11,6 +11,7 @@ from surefoot.registry import look_up, unknown
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.toml import assign, read_toml
 from surefoot.runs.typecheck import check_type
+from surefoot.studies.criteria import Criterion
 
 _KEYS = {"title": str, "outcome": str, "scales": dict}
 _ROLES = {"scientific": list[str], "nuisance": list[str], "fixed": list[str]}
@@ -27,6 +28,7 @@ class Study:
     scale: str
     about: str  # what the scale is and what was chosen
     axes: Mapping[str, tuple[str, ...]]  # of what the runs differ in: asked about, varied beside it, or bound to it
+    claims: tuple[Criterion, ...]  # how each is tested
     specs: tuple[RunSpec, ...]
 
 
@@ -64,8 +66,9 @@ def scale_names(path: Path) -> list[str]:
 
 
 def _study(name: str, tree: Mapping[str, Any], scale: str | None) -> Study:
-    axes = tree.get("axes")
-    _check_keys("a study", {key: value for key, value in tree.items() if key != "axes"}, _KEYS)
+    axes, claims = tree.get("axes"), tree.get("claims", [])
+    _check_keys("a study", {key: value for key, value in tree.items() if key not in ("axes", "claims")}, _KEYS)
+    check_type("claims", claims, list[dict])  # type: ignore[type-arg]
     scale = scale or next(iter(tree["scales"]), "")
     chosen = look_up("scale", scale, tree["scales"])
     _check_keys(f"[scales.{scale}]", chosen, _SCALE_KEYS)
@@ -79,7 +82,9 @@ def _study(name: str, tree: Mapping[str, Any], scale: str | None) -> Study:
     ]
     if len({spec.id for spec in specs}) < len(specs):
         raise ValueError(f"two runs of scale {scale!r} are the same.")
-    return Study(name, tree["title"], tree["outcome"], scale, chosen["about"], _axes(axes, specs), tuple(specs))
+    criteria = tuple(map(Criterion.of, claims))
+    about = (tree["title"], tree["outcome"], scale, chosen["about"])
+    return Study(name, *about, _axes(axes, specs), criteria, tuple(specs))
 
 
 def _axes(roles: Any, specs: Sequence[RunSpec]) -> dict[str, tuple[str, ...]]:
