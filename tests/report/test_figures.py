@@ -6,6 +6,7 @@ import pytest
 pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure
 
+from surefoot.report.coupling import together
 from surefoot.report.figures import bound_axes, course_axes, diagram_axes, fan_axes, phase_axes, write_figures
 from surefoot.report.plots import colour_of
 from surefoot.runs.spec import RunSpec
@@ -47,6 +48,13 @@ def test_a_gap_is_left_out_of_the_phase_plot() -> None:
     ax = axes()
     phase_axes(runs()[:1], "train", ax)
     assert len(ax.get_lines()[0].get_xdata()) == 11
+
+
+def test_the_coupling_has_a_column_per_optimizer() -> None:
+    drawn = together(runs())
+    assert drawn == together(runs())
+    for text, columns in (("adamw", 1), ("gd", 1), ("train ECE", 4), ("test GN sharpness", 2)):
+        assert drawn.count(f">{text}</text>") == columns, text
 
 
 def test_margins_bounds_and_diagram() -> None:

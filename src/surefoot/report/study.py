@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from surefoot.files import write_atomically
+from surefoot.report.coupling import together
 from surefoot.report.course import MOST_RUNS, Course, overview
 from surefoot.report.page import Page, Picture, Section
 from surefoot.report.plots import Run, bounds, climbs, comparison, correlation_by_end, evenly, stability
@@ -17,6 +18,11 @@ from surefoot.table import Estimate, Table
 _OWN: dict[str, tuple[Callable[[Sequence[Run]], str], str]] = {  # figures of studies that have one, with captions
     "certificates": (bounds, "Bound (dashed) and measured value (solid) on the training set; dotted: interpolation."),
     "comparison": (comparison, "One colour per optimizer, one line per learning rate and seed."),
+    "coupling": (
+        together,
+        "Training ECE and GN sharpness (dotted: 2/lr), then ECE against sharpness, training and test: a dot at the "
+        "first step, a cross at the last; dashes tell learning rates.",
+    ),
     "sam_theory": (
         climbs,
         "Curvature on the path (solid) against the limit -||g|| / rho (dashed); lambda and lambda_0.",
@@ -191,14 +197,14 @@ def _verdicts(outcome: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def _pictures(outcome: Mapping[str, Any], runs: Sequence[Run]) -> list[tuple[str, tuple[Picture, ...]]]:
-    if runs and outcome["figures"] in _OWN:
-        draw, caption = _OWN[outcome["figures"]]
-        return [("The study's own figure", (Picture(draw(evenly(runs, MOST_RUNS)), caption),))]
-    if runs and outcome["curves"]:
+    if runs and outcome["curves"]:  # whose own figure shows what the page's charts do
         optimizers = list(dict.fromkeys(spec.optimizer.name for spec, _ in runs))
         many = len(outcome["curves"])
         sampled = f"; {MOST_CURVES} of {many} runs, evenly taken" if many > MOST_CURVES else ""
         drawn = correlation_by_end(evenly(outcome["curves"], MOST_CURVES), optimizers=optimizers)
         caption = f"How the correlation depends on where the run is taken to end{sampled}."
         return [("Together?", (Picture(drawn, caption),))]
+    if runs and outcome["figures"] in _OWN:
+        draw, caption = _OWN[outcome["figures"]]
+        return [("The study's own figure", (Picture(draw(evenly(runs, MOST_RUNS)), caption),))]
     return []
