@@ -94,4 +94,4 @@ def test_criteria_are_told_before_and_after_the_runs(
     table = study_outcome(root)["tables"][-1]
     assert table.rows == (("* is better calibrated than SGD / SAM is as good (here)", "difference", "none", "0"),)
     assert "How each claim is tested" in (root / "tables.md").read_text()
-    assert "in all (wall time, runs added up, n = 1 of 1 runs)" in (root / "tables.md").read_text()
+    assert "in all (wall time, added up, n = 1 of 1 runs)" in (root / "tables.md").read_text()

@@ -134,6 +134,40 @@ def test_a_full_disk_fails_runs_and_the_same_trials_go_on_when_there_is_room(tmp
 
 
 @contextmanager
+def small_disk(path: Path, *, size: str) -> Iterator[None]:
+    """A file system of its own at `path`; skips where this process may not mount one."""
+    path.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)], capture_output=True)
+    if made.returncode:
+        pytest.skip("may not mount a file system here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(path)], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts a tmpfs")
+def test_a_study_on_a_disk_that_gets_full_says_so_and_goes_on_when_there_is_room(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = STUDY.replace("BUDGET", "3000").replace("every = 50", "every = 5")
+    Path("why.toml").write_text(text)
+    whole = uninterrupted()
+    with small_disk(here / "disk", size="300k"):
+        monkeypatch.chdir(here / "disk")
+        Path("why.toml").write_text(text)
+        full = subprocess.run(COMMAND, capture_output=True, text=True)
+        assert full.returncode in (1, 2)  # 2 where there was no room for the tables either
+        assert "failed: OSError: [Errno 28] No space left on device" in full.stderr
+        assert "Traceback" not in full.stderr
+        subprocess.run(["mount", "-o", "remount,size=20m", str(here / "disk")], check=True)
+        subprocess.run(COMMAND, check=True, capture_output=True)
+        assert rows_of_every_run() == whole
+        monkeypatch.chdir(here)
+
+
+@contextmanager
 def unprivileged() -> Iterator[None]:
     """Without the right to write everywhere, which root has."""
     if os.geteuid() != 0:

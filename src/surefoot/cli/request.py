@@ -17,8 +17,8 @@ def request() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where = f" {error.filename}" if error.filename and str(error.filename) not in str(error.strerror) else ""
-        raise BadRequest(f"{error.strerror}:{where}." if error.strerror else str(error)) from error
+        where = f": {error.filename}" if error.filename and str(error.filename) not in str(error.strerror) else ""
+        raise BadRequest(f"{error.strerror}{where}." if error.strerror else str(error)) from error
     except (ValueError, ImportError) as error:
         raise BadRequest(str(error)) from error
 

@@ -24,6 +24,7 @@ from surefoot.studies import (
 )
 from surefoot.studies.correlation import Trajectory
 from surefoot.studies.criteria import Criterion, criteria_table
+from surefoot.studies.plan import told
 from surefoot.studies.sam_paper import COMBINATIONS, FLATNESS, METHODS, RHO_GAMMA, SAM_VARIANTS
 from surefoot.studies.study import told_axes
 
@@ -96,11 +97,11 @@ def study_outcome(root: Path) -> dict[str, Any]:
         states[folder.path.name] = {"status": folder.status, "reason": str(folder.record.get("reason", ""))}
         if folder.status != "done":
             continue
-        rows, told = folder.rows()
+        rows, said = folder.rows()
         if not folder.ends_with(rows):
             states[folder.path.name] = _DAMAGED
             continue
-        notes += told
+        notes += said
         trajectories.append(Trajectory(folder.spec, rows))
         unsure = sum(row.get(key) == 0 for row in rows for key in _CERTIFIED)
         notes += [f"{folder.spec.label}: {unsure} sharpness values are not certified."] if unsure else []
@@ -136,9 +137,9 @@ def _times(folders: list[RunFolder]) -> list[str]:
         return []
     seconds = [r["seconds"] for r in records]
     shares = [r["seconds_observing"] / r["seconds"] for r in records]
-    hours = f"{sum(seconds) / 3600:.2g} hours in all (wall time, runs added up, n = {len(records)} of {len(done)} runs)"
+    each = f"{min(seconds):.0f} to {max(seconds):.0f} s each"
     return [
-        f"Runs took {min(seconds):.0f} to {max(seconds):.0f} s each, {hours}.",
+        f"Runs took {each}, {told(sum(seconds))} in all (wall time, added up, n = {len(records)} of {len(done)} runs).",
         f"Observing took {median(shares):.0%} of a run's time (median; {min(shares):.0%} to {max(shares):.0%}).",
     ]
 
