@@ -112,3 +112,46 @@ def test_the_table_has_a_row_per_optimizer() -> None:
     assert table.name == "between-runs"
     assert [(row[0], row[1]) for row in table.rows] == [("gd", 4), ("sgd", 4)]
     assert [row[2] for row in table.rows] == pytest.approx([1.0, -1.0])
+
+
+def test_hardly_goes_along_needs_both_intervals_inside() -> None:
+    claim = "test ECE hardly goes along with sharpness (GN, test set) under muon: |r| < 0.5"
+    assert verdicts([trajectory(lr, optimizer="muon") for lr in RATES])[claim] == "does not hold"
+    runs = [trajectory(lr, optimizer="muon") for lr in RATES]
+    for run in runs:
+        for k, row in enumerate(run.rows):
+            row["test/ece"] = 0.1 + 0.05 * math.sin(40 * k)
+    assert verdicts(runs)[claim] == "holds"
+    assert verdicts(runs[:1])[claim] == "cannot tell at this scale"
+    assert not [claim for claim in verdicts([trajectory(lr) for lr in RATES]) if "hardly" in claim]  # gd
+
+
+def test_after_interpolation_test_ece_rises_while_sharpness_falls() -> None:
+    claim = "after interpolation test ECE rises while the training set's sharpness falls under gd: r < 0"
+    assert verdicts([trajectory(lr, interpolated=45) for lr in RATES])[claim] == "does not hold"  # both fall
+    runs = [trajectory(lr, interpolated=45) for lr in RATES]
+    for run in runs:
+        for row in run.rows:
+            row["test/ece"] = (row["step"] or 0) / 100
+    assert verdicts(runs)[claim] == "holds"
+    assert claim not in verdicts([trajectory(lr, interpolated=101) for lr in RATES])
+
+
+def test_the_edge_comes_before_the_peak() -> None:
+    claim = "under gd the training set's sharpness reaches 2/lr before training ECE peaks, in every run"
+    assert verdicts([trajectory(lr, sharpness=2.5 / lr) for lr in RATES])[claim] == "holds"
+    late = trajectory(0.1, sharpness=25.0, ece_peak=20, sharpness_peak=60)
+    assert verdicts([trajectory(0.2, sharpness=12.5), late])[claim] == "does not hold"
+    assert verdicts([trajectory(0.1, sharpness=25.0)])[claim] == "cannot tell at this scale"
+
+
+def test_kce_is_compared_in_the_cells_of_the_papers_table() -> None:
+    claim = "KCE gives r within 0.1 of ECE's, so it is no artefact of bins: equally spaced steps"
+    off = [trajectory(lr, optimizer="bulk_sgd") for lr in RATES]
+    for run in off:
+        for row in run.rows:
+            row["train/kce"] = 1 - (row["train/kce"] or 0)
+    assert verdicts([*(trajectory(lr) for lr in RATES), *off])[claim] == "holds"
+    for run in off:
+        object.__setattr__(run.spec, "optimizer", trajectory(0.1).spec.optimizer)
+    assert verdicts(off)[claim] == "does not hold"

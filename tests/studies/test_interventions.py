@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 from scipy.stats import ttest_ind
@@ -6,18 +7,9 @@ from scipy.stats import ttest_ind
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.baseline import Difference, difference, welch
 from surefoot.studies.correlation import Trajectory
-from surefoot.studies.intervention_claims import (
-    UNSURE,
-    both,
-    higher,
-    lower,
-    mean_ece,
-    not_lower,
-    peak_ece,
-    rises,
-    steps_to_small,
-)
+from surefoot.studies.intervention_claims import UNSURE, both, higher, lower, not_lower
 from surefoot.studies.interventions import check, outcome
+from surefoot.studies.profile import decay, mean_ece, peak_ece, rises, steps_to_small
 from surefoot.table import Estimate
 
 
@@ -47,7 +39,9 @@ def test_the_numbers_of_a_run() -> None:
     assert peak_ece(run) == 0.3
     assert mean_ece(run) == pytest.approx((0.155 + 0.2 + 0.0575 + 0.0325) / 4)
     assert steps_to_small(run) == 30  # the calibration before the peak does not count
+    assert decay(run) == 20
     assert steps_to_small(trajectory({"name": "gd"}, [0.01, 0.3])) is None
+    assert decay(trajectory({"name": "gd"}, [0.01, 0.3])) is None
 
 
 def test_welch_is_scipys() -> None:
@@ -86,7 +80,7 @@ def test_the_papers_picture_and_its_opposite() -> None:
     assert told["bulk_sgd k=3 lowers training ECE against gd (hypothesis 2, directional flatness)"] == "holds"
     told = verdicts(runs(sam=0.2, muon=0.4, bulk=0.2))
     assert told["hypothesis 1, flat minima, all its optimizers together"] == "holds"
-    assert "disagree" in told["hypothesis 2, directional flatness, all its optimizers together"]
+    assert told["hypothesis 2, directional flatness, all its optimizers together"] == "does not hold"  # Muon's
     assert verdicts(runs(0.3, 0.3, 0.3)[:5])[
         "muon lowers training ECE against gd (hypothesis 2, directional flatness)"
     ] == ("cannot tell at this scale")
@@ -146,6 +140,48 @@ def against(name: str, options: dict[str, object], ours: dict[str, list[float]],
         columns = {key: [value * (1 + 0.001 * seed) for value in column] for key, column in ours.items()}
         found.append(trajectory({"name": name, **options}, ece, seed, **columns))
     return verdicts(found)
+
+
+def test_a_lower_peak_and_a_sooner_end_are_two_claims() -> None:
+    lower_peak = "muon has a lower peak of training ECE than gd"
+    sooner = "the training ECE of muon falls from its peak to below 0.02 in fewer steps than gd's"
+    told = against("muon", {}, {}, [0.0, 0.4, 0.01, 0.0])  # gd never gets there
+    assert (told[lower_peak], told[sooner]) == ("does not hold", "holds")
+    told = against("muon", {}, {}, [0.0, 0.1, 0.09, 0.08])
+    assert (told[lower_peak], told[sooner]) == ("holds", UNSURE)  # neither gets there
+    pairs = []
+    for seed, (ours, plain) in enumerate((([0.3, 0.01], [0.3, 0.1]), ([0.3, 0.1], [0.3, 0.01]))):
+        pairs += [trajectory({"name": "gd"}, plain, seed), trajectory({"name": "bulk_sgd", "k": 1}, ours, seed)]
+    claim = "the training ECE of bulk_sgd k=1 falls from its peak to below 0.02 in fewer steps than gd's"
+    assert verdicts(pairs)[claim] == UNSURE  # one each way
+    assert verdicts(pairs[2:] + [replace_seed(run, 2) for run in pairs[2:]])[claim] == "does not hold"
+
+
+def replace_seed(run: Trajectory, seed: int) -> Trajectory:
+    return Trajectory(replace(run.spec, seed=seed), run.rows)
+
+
+def test_directional_optimizers_are_compared_with_sam() -> None:
+    claim = "bulk_sgd k=1 has a lower training ECE than sam rho=0.1, at its peak and in the mean"
+    assert verdicts(runs(sam=0.3, muon=0.1, bulk=0.2))[claim] == "holds"
+    assert verdicts(runs(sam=0.1, muon=0.1, bulk=0.2))[claim] == "does not hold"
+
+
+def test_what_cancels_between_learning_rates_is_not_alike() -> None:
+    def at(low: float, high: float) -> str:
+        found = []
+        for seed in range(3):
+            for lr, height in ((0.1, low), (0.2, high)):
+                found.append(trajectory({"name": "gd", "lr": lr}, [0.0, 0.3 + 0.001 * seed], seed))
+                found.append(trajectory({"name": "sam", "rho": 0.1, "lr": lr}, [0.0, height + 0.001 * seed], seed))
+        told = verdicts(found)
+        return told["sam rho=0.1 has the training ECE of gd within 0.01, peak and mean, at every learning rate"]
+
+    assert at(0.3, 0.3) == "holds"
+    assert at(0.25, 0.35) == "does not hold"
+    assert verdicts(runs(0.3, 0.3, 0.3)[:2])[
+        "sam rho=0.1 has the training ECE of gd within 0.01, peak and mean, at every learning rate"
+    ] == (UNSURE)
 
 
 def test_sam_is_flatter_and_slower() -> None:

@@ -103,16 +103,24 @@ def test_gamma_at_one_rho_and_over_rho(flipped: bool) -> None:
 
 def test_tuned_means_chosen_on_the_validation_split() -> None:
     runs = settings(flipped=False)
-    text = "CSAM with rho and gamma tuned is better calibrated than SAM with rho tuned"
-    assert told(RHO_GAMMA, runs)[text] == (
-        "-4.00 [-4.00, -4.00] (n=3); rho 0.05 and gamma 1 against rho 0.05",
-        "holds",
-    )
+    text = "CSAM with gamma tuned is better calibrated than SAM at rho 0.05"
+    assert told(RHO_GAMMA, runs)[text] == ("-4.00 [-4.00, -4.00] (n=3); gamma 1", "holds")
     for each in runs:  # what is best by validation is now worst on the test set
         each.rows[-1]["test/ece"] = 0.2 - (each.rows[-1]["validation/ece"] or 0)
     measured, verdict = told(RHO_GAMMA, runs)[text]
     assert measured.startswith("+4.00")
     assert verdict == "does not hold"
+
+
+def test_a_lower_ece_and_a_higher_accuracy_at_once() -> None:
+    text = "SAM at rho 0.05 has both a lower ECE and a higher accuracy than SGD"
+    plain = three("sgd", ece=0.1, accuracy=0.8)
+    for ece, accuracy, expected in ((0.05, 0.9, "holds"), (0.05, 0.7, "does not hold"), (0.2, 0.9, "does not hold")):
+        runs = [*plain, *three("sam", options="rho=0.05", ece=ece, accuracy=accuracy)]
+        assert told(RHO_GAMMA, runs)[text][1] == expected
+    assert told(RHO_GAMMA, [*plain, *three("sam", options="rho=0.05", ece=0.1, accuracy=0.9)])[text][1].startswith(
+        "cannot"
+    )
 
 
 @pytest.mark.parametrize("together", [True, False])

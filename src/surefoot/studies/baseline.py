@@ -34,14 +34,19 @@ class Difference:
 
 
 def difference(
-    runs: Sequence[Trajectory], variant: str, of: Callable[[Trajectory], float], *, logs: bool = False
+    runs: Sequence[Trajectory],
+    variant: str,
+    of: Callable[[Trajectory], float],
+    *,
+    logs: bool = False,
+    baseline: str = BASELINE,
 ) -> Difference | None:
     """Paired, where the baseline has a run of the same learning rate and seed for each; else of two groups.
 
     With `logs` of the logarithms. None where a group has fewer than two values.
     """
     kinds: list[dict[tuple[float, int], float]] = []
-    for name in (variant, BASELINE):
+    for name in (variant, baseline):
         own = {(run.lr, run.spec.seed): of(run) for run in runs if run.spec.variant == name}
         kinds.append({key: math.log(max(value, TINY)) if logs else value for key, value in own.items()})
     ours, plain = kinds

@@ -29,6 +29,7 @@ def certificate_claims(runs: Sequence[Trajectory], along: Sequence[Trajectory]) 
         *bound_claims(runs),
         *_constants(runs),
         *_leading(along),
+        *_jacobian(along),
         *_elsewhere(along),
         *_tail(along),
         *_least_robust(along),
@@ -74,6 +75,17 @@ def _leading(along: Sequence[Trajectory]) -> Iterator[Claim]:
                 f"in {leading} of {len(found)} runs; its share {Estimate.of(found)}" if found else "-",
                 _said(leading == len(found), len(found) >= FEWEST_RUNS),
             )
+
+
+def _jacobian(along: Sequence[Trajectory]) -> Iterator[Claim]:
+    for spacing, told in SPACINGS.items():
+        leaders = [name for run in along if (name := leader(_part(run, "before", spacing))) is not None]
+        count = leaders.count("C_J^2")
+        yield (
+            f"the Jacobians' norm C_J^2 is the leading term of sharpness: before, {told}",
+            f"in {count} of {len(leaders)} runs" if leaders else "-",
+            _said(count == len(leaders), len(leaders) >= FEWEST_RUNS),
+        )
 
 
 def _elsewhere(along: Sequence[Trajectory]) -> Iterator[Claim]:

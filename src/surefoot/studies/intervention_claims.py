@@ -3,63 +3,31 @@
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import pairwise
 
 from surefoot.studies.baseline import BASELINE, Difference, difference
 from surefoot.studies.correlation import Trajectory, t_interval
+from surefoot.studies.profile import SMALL, decay, last, mean_along, mean_ece, peak_ece, peak_sharpness, rises
 from surefoot.table import Cell, Estimate, Table
 
 HYPOTHESES = {
     "1, flat minima": ("sam",),
     "2, directional flatness": ("muon", "bulk_sgd"),
 }
-SMALL = 0.02  # training ECE below this counts as calibrated, as in the paper's figure
 NOTHING = 0.01  # a difference that is none: in ECE, and in the share of observations between which the loss rises
 ALIKE = math.log(1.05)  # and in the logarithm of a sharpness or a loss
+FEWEST_PAIRS = 2  # below which how soon ECE falls is not judged
 DOWN = 0.5  # of its first value: below, the training loss has come down
 UNSURE = "cannot tell at this scale"
 
 Claim = tuple[Cell, ...]
 
 
-def peak_ece(run: Trajectory) -> float:
-    """The largest training ECE along the run."""
-    return run.peak("train/ece")["train/ece"] or 0.0
-
-
-def mean_along(run: Trajectory, key: str) -> float:
-    """The area under a quantity over steps (trapezoids between observations), divided by the number of steps."""
-    points = [(row["step"] or 0, row[key] or 0) for row in run.rows]
-    area = sum((b - a) * (x + y) / 2 for (a, x), (b, y) in pairwise(points))
-    return area / max(points[-1][0] - points[0][0], 1)
-
-
-def mean_ece(run: Trajectory) -> float:
-    """The mean training ECE along the run."""
-    return mean_along(run, "train/ece")
-
-
-def steps_to_small(run: Trajectory) -> float | None:
-    """The first observed step after the peak with training ECE below 0.02; None if there is none."""
-    peak = run.peak("train/ece")["step"] or 0
-    below = (row["step"] for row in run.rows if (row["step"] or 0) > peak and (row["train/ece"] or 0) < SMALL)
-    return next(below, None)
-
-
-def last(run: Trajectory, key: str) -> float:
-    """A quantity after the last step."""
-    return run.rows[-1][key] or 0.0
-
-
-def rises(run: Trajectory) -> float:
-    """The share of equally spaced observations at which training loss is higher than at the one before."""
-    losses = [row["train/nll"] or 0.0 for row in run.chosen("equal", "whole")]
-    return sum(after > before for before, after in pairwise(losses)) / max(len(losses) - 1, 1)
-
-
 def intervention_claims(runs: Sequence[Trajectory], variants: Sequence[str]) -> Table:
     """All claims of the study."""
     rows = [*_hypotheses(runs, variants)]
+    flat = next((name for name in variants if name.split()[0] == "sam"), None)
+    for variant in [name for name in variants if name.split()[0] in HYPOTHESES["2, directional flatness"]]:
+        rows += [*_on_its_way(runs, variant), *(_against(runs, variant, flat) if flat else ())]
     for family, claims in (("sam", _sam), ("muon", _muon), ("bulk_sgd", _bulk)):
         for variant in [name for name in variants if name.split()[0] == family]:
             rows += claims(runs, variant)
@@ -77,6 +45,8 @@ def intervention_claims(runs: Sequence[Trajectory], variants: Sequence[str]) -> 
             "Sharpness: GN, of the training set. As many steps: after the last one, where all runs have the same. Not "
             f"lower: the whole interval above {1 / math.exp(ALIKE):.2f} times. Oscillates: at a larger share of "
             "equally spaced observations training loss is higher than at the one before. All limits are our choice.",
+            "Fewer steps: in all pairs with one seed (and one learning rate, where both have it) in which one of the "
+            "two gets there; it does not hold where in none. A hypothesis holds where all its optimizers do.",
         ),
     )
 
@@ -90,12 +60,70 @@ def _hypotheses(runs: Sequence[Trajectory], variants: Sequence[str]) -> Iterator
             statement = f"{variant} lowers training ECE against {BASELINE} (hypothesis {hypothesis})"
             yield statement, f"peak train ECE: {_shown(peak)}; mean train ECE: {_shown(mean)}", verdicts[-1]
         if verdicts:
-            together = verdicts[0] if len(set(verdicts)) == 1 else f"{UNSURE}: its optimizers disagree"
-            yield f"hypothesis {hypothesis}, all its optimizers together", "-", together
+            yield f"hypothesis {hypothesis}, all its optimizers together", "-", both(*verdicts)
+
+
+def _on_its_way(runs: Sequence[Trajectory], variant: str) -> Iterator[Claim]:
+    """The two halves of a lower training ECE that the paper names: the peak, and how soon it is over."""
+    peak = difference(runs, variant, peak_ece)
+    yield f"{variant} has a lower peak of training ECE than {BASELINE}", _shown(peak), lower(peak)
+    sooner, known = _sooner(runs, variant)
+    said = UNSURE if known < FEWEST_PAIRS or 0 < sooner < known else _said(sooner == known)
+    yield (
+        f"the training ECE of {variant} falls from its peak to below {SMALL} in fewer steps than {BASELINE}'s",
+        f"in {sooner} of {known} pairs of runs" if known else "neither does",
+        said,
+    )
+
+
+def _sooner(runs: Sequence[Trajectory], variant: str) -> tuple[int, int]:
+    """In how many pairs the variant is calibrated sooner after its peak, of those in which one of the two ever is.
+
+    Pairs have learning rate and seed in common; where the learning rates differ, the seed.
+    """
+    own, plain = ([run for run in runs if run.spec.variant == name] for name in (variant, BASELINE))
+    alike = {run.lr for run in own} <= {run.lr for run in plain}
+    pairs = [
+        (decay(one), decay(other))
+        for one in own
+        for other in plain
+        if one.spec.seed == other.spec.seed and (one.lr == other.lr or not alike)
+    ]
+    known = [(a, b) for a, b in pairs if a is not None or b is not None]
+    return sum(a is not None and (b is None or a < b) for a, b in known), len(known)
+
+
+def _against(runs: Sequence[Trajectory], variant: str, flat: str) -> Iterator[Claim]:
+    peak, mean = (difference(runs, variant, of, baseline=flat) for of in (peak_ece, mean_ece))
+    yield (
+        f"{variant} has a lower training ECE than {flat}, at its peak and in the mean",
+        f"peak: {_shown(peak)}; mean: {_shown(mean)}",
+        lower(peak, mean),
+    )
+
+
+def _alike(runs: Sequence[Trajectory], variant: str) -> Claim:
+    """Whether ECE is that of the baseline at each learning rate: what cancels between them is no likeness."""
+    rates = sorted({run.lr for run in runs if run.spec.variant == variant})
+    gaps = [
+        difference([run for run in runs if run.lr == rate], variant, of)
+        for rate in rates
+        for of in (peak_ece, mean_ece)
+    ]
+    known = [gap for gap in gaps if gap is not None]
+    said = UNSURE
+    if any(gap.low > NOTHING or gap.high < -NOTHING for gap in known):
+        said = "does not hold"
+    elif len(known) == len(gaps) and all(gap.low > -NOTHING and gap.high < NOTHING for gap in known):
+        said = "holds"
+    told = [f"{rate:.4g}: peak {_shown(gaps[2 * k])}, mean {_shown(gaps[2 * k + 1])}" for k, rate in enumerate(rates)]
+    statement = f"{variant} has the training ECE of {BASELINE} within {NOTHING}, peak and mean, at every learning rate"
+    return statement, "; ".join(told), said
 
 
 def _sam(runs: Sequence[Trajectory], variant: str) -> Iterator[Claim]:
-    peak = difference(runs, variant, _peak_sharpness, logs=True)
+    yield _alike(runs, variant)
+    peak = difference(runs, variant, peak_sharpness, logs=True)
     final = difference(runs, variant, partial(last, key="train/ggn_sharpness"), logs=True)
     yield (
         f"{variant} keeps sharpness below {BASELINE}'s, at its peak and at the end",
@@ -136,7 +164,7 @@ def _bulk(runs: Sequence[Trajectory], variant: str) -> Iterator[Claim]:
         f"in {down} of {len(own)} runs; last over first {Estimate.of(left)}",
         _said(down == len(own)),
     )
-    peak = difference(runs, variant, _peak_sharpness, logs=True)
+    peak = difference(runs, variant, peak_sharpness, logs=True)
     yield f"{variant} peaks at a higher sharpness than {BASELINE}", _times(peak), higher(peak, nothing=ALIKE)
     bounces = difference(runs, variant, rises)
     yield (
@@ -174,10 +202,6 @@ def both(*verdicts: str) -> str:
     if "does not hold" in verdicts:
         return "does not hold"
     return "holds" if set(verdicts) == {"holds"} else UNSURE
-
-
-def _peak_sharpness(run: Trajectory) -> float:
-    return run.peak("train/ggn_sharpness")["train/ggn_sharpness"] or 0.0
 
 
 def _said(holds: bool) -> str:

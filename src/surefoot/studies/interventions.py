@@ -6,8 +6,9 @@ from typing import Any
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.baseline import BASELINE, difference
 from surefoot.studies.correlation import Trajectory
-from surefoot.studies.intervention_claims import SMALL, intervention_claims, last, mean_ece, peak_ece, steps_to_small
+from surefoot.studies.intervention_claims import intervention_claims
 from surefoot.studies.needs import need_observers
+from surefoot.studies.profile import SMALL, last, mean_ece, peak_ece, steps_to_small
 from surefoot.table import Cell, Estimate, Table
 
 

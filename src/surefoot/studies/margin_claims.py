@@ -1,6 +1,6 @@
 """What the margin-aware objective should do, judged by runs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from surefoot.runs.selection import selected
 from surefoot.studies.correlation import Trajectory
@@ -68,7 +68,7 @@ def lengthened(runs: Sequence[Trajectory], optimizer: str, method: str) -> list[
 
 def margin_claims(runs: Sequence[Trajectory]) -> Table:
     """Every claim with what was measured and the verdict."""
-    rows = [_cut(runs, optimizer) for optimizer in optimizers(runs)]
+    rows = [*_below(runs), *(_cut(runs, optimizer) for optimizer in optimizers(runs))]
     last, stopped = paired(runs, PLAIN, stopped=False), paired(runs, PLAIN, stopped=True)
 
     accuracy, score = (pooled(last, key) for key in ("test/accuracy", "test/nll"))
@@ -106,6 +106,13 @@ def margin_claims(runs: Sequence[Trajectory]) -> Table:
             "holds or does not where the whole interval lies on one side. Cuts and what is kept go by means of seeds.",
         ),
     )
+
+
+def _below(runs: Sequence[Trajectory]) -> Iterator[tuple[Cell, ...]]:
+    for optimizer in optimizers(runs):
+        ours, plain = tuned(runs, optimizer, OURS), tuned(runs, optimizer, PLAIN)
+        off = [] if ours is None or plain is None else gaps(ours, plain, "test/ece")
+        yield f"{optimizer}: ECE is below cross-entropy's", with_interval(off, digits=4), verdict(off, lower=True)
 
 
 def _cut(runs: Sequence[Trajectory], optimizer: str) -> tuple[Cell, ...]:

@@ -1,13 +1,14 @@
-"""What SAM and CSAM do over their settings: the entropy by rho, and both at the settings that validation chooses."""
+"""What SAM and CSAM do over their settings: entropy and scores by rho, and the gamma that validation chooses."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from surefoot.studies.comparison import Groups, Judged
 from surefoot.studies.correlation import Trajectory
-from surefoot.studies.seeds import by_seed, differences, last, verdict, with_interval
+from surefoot.studies.seeds import UNSURE, by_seed, differences, last, verdict, with_interval
 
 _CHOSEN_BY = "validation/ece"
+_ECE, _ACCURACY = "test/ece", "test/accuracy"
 Settings = Mapping[tuple[float, float], Sequence[Trajectory]]  # runs by rho and gamma, which is 0 for SAM
 
 
@@ -17,6 +18,9 @@ def over_settings(groups: Groups) -> Iterator[Judged]:
     plain = {setting: runs for setting, runs in found.items() if setting[1] == 0}
     weighed = {setting: runs for setting, runs in found.items() if setting[1] > 0}
     yield from _entropy(plain)
+    base = next((runs for runs in groups.values() if runs[0].optimizer == "sgd"), None)
+    if base is not None:
+        yield from _both(plain, base)
     if plain and weighed:
         yield from _tuned(plain, weighed)
         yield from _wanted_gamma(found)
@@ -36,14 +40,26 @@ def _entropy(plain: Settings) -> Iterator[Judged]:
         yield f"SAM's entropy rises from rho {low[0]:g} to {high[0]:g}", told, verdict(off, lower=False)
 
 
+def _both(plain: Settings, base: Sequence[Trajectory]) -> Iterator[Judged]:
+    """Whether a rho gives a lower ECE and a higher accuracy at once."""
+    for (rho, _), runs in sorted(plain.items()):
+        offs = [[100 * off for off in differences(runs, base, last(key)).values()] for key in (_ECE, _ACCURACY)]
+        told = [f"{name} {with_interval(off) or '-'}" for name, off in zip(("ECE", "accuracy"), offs, strict=True)]
+        verdicts = {verdict(offs[0], lower=True), verdict(offs[1], lower=False)}
+        said = "does not hold" if "does not hold" in verdicts else "holds" if verdicts == {"holds"} else UNSURE
+        yield f"SAM at rho {rho:g} has both a lower ECE and a higher accuracy than SGD", "; ".join(told), said
+
+
 def _tuned(plain: Settings, weighed: Settings) -> Iterator[Judged]:
-    """Both at the setting with the lowest mean ECE on the validation split."""
-    one, other = (min(part, key=lambda setting: _mean(part[setting])) for part in (weighed, plain))
-    chosen = f"rho {one[0]:g} and gamma {one[1]:g} against rho {other[0]:g}"
-    for key, what, lower in (("test/ece", "better calibrated", True), ("test/accuracy", "more accurate", False)):
-        off = [100 * value for value in differences(weighed[one], plain[other], last(key)).values()]
-        told = f"{with_interval(off)}; {chosen}" if off else "-"
-        yield f"CSAM with rho and gamma tuned is {what} than SAM with rho tuned", told, verdict(off, lower=lower)
+    """At each rho both have, CSAM with the gamma of the lowest mean ECE on the validation split."""
+    for rho in sorted({rho for rho, _ in plain} & {rho for rho, _ in weighed}):
+        other = plain[rho, 0.0]
+        part = {gamma: runs for (at, gamma), runs in weighed.items() if at == rho}
+        gamma = min(part, key=lambda each: _mean(part[each]))
+        for key, what, lower in ((_ECE, "better calibrated", True), (_ACCURACY, "more accurate", False)):
+            off = [100 * value for value in differences(part[gamma], other, last(key)).values()]
+            told = f"{with_interval(off)}; gamma {gamma:g}" if off else "-"
+            yield f"CSAM with gamma tuned is {what} than SAM at rho {rho:g}", told, verdict(off, lower=lower)
 
 
 def _wanted_gamma(found: Settings) -> Iterator[Judged]:

@@ -23,7 +23,7 @@ _OTHERS = {  # of Tables 3 and S5
     "balcal": "BalCAL",
 }
 _SMOOTHED = {"label_smoothing": "label smoothing", "mbls": "MbLS", "acls": "ACLS"}
-_MORE = {"mdca": "MDCA", "cpc": "CPC"}  # of Table S13
+_MORE = {"mdca": "MDCA", "cpc": "CPC", "crl": "CRL"}  # of Table S13
 _SCORED = {  # in what SAM and CSAM are better than SGD as well
     "test/classwise_ece": ("a lower classwise ECE", True),
     "test/ada_ece": ("a lower adaptive ECE", True),
@@ -63,6 +63,11 @@ METHODS = Comparison(
             for method, name in _OTHERS.items()
         ),
         *(
+            Claim(f"SAM is better calibrated than {name}", "test/ece", better="sam", than=f"sgd + {method}")
+            for method, name in ({"focal": "focal loss"} | _SMOOTHED | _MORE).items()
+        ),
+        Claim("SAM is more accurate than focal loss", "test/accuracy", better="sam", than="sgd + focal", lower=False),
+        *(
             Claim(f"{name} has {what} than SGD", key, better=optimizer, than="sgd", lower=lower)
             for key, (what, lower) in _SCORED.items()
             for optimizer, name in (("sam", "SAM"), ("csam", "CSAM"))
@@ -98,16 +103,23 @@ SAM_VARIANTS = Comparison(
         Claim("ASAM is less accurate than SAM", "test/accuracy", better="asam", than="sam"),
     )
 )
+_COMBINED = {"focal": "focal loss", "acls": "ACLS"}
 COMBINATIONS = Comparison(
-    claims=tuple(
-        Claim(
-            f"{optimizer.upper()} improves the calibration of {name}",
-            "test/ece",
-            f"{optimizer} + {loss}",
-            f"sgd + {loss}",
-        )
-        for loss, name in (("focal", "focal loss"), ("acls", "ACLS"))
-        for optimizer in ("sam", "csam")
+    claims=(
+        *(
+            Claim(
+                f"{optimizer.upper()} improves the calibration of {name}",
+                "test/ece",
+                f"{optimizer} + {loss}",
+                f"sgd + {loss}",
+            )
+            for loss, name in _COMBINED.items()
+            for optimizer in ("sam", "csam")
+        ),
+        *(
+            Claim(f"CSAM is better calibrated than SAM with {name}", "test/ece", f"csam + {loss}", f"sam + {loss}")
+            for loss, name in _COMBINED.items()
+        ),
     )
 )
 _HALF, _ONE, _TWO = (f"csam rho=0.05 gamma={gamma}" for gamma in (0.5, 1.0, 2.0))  # Fig. S6 is at this rho
@@ -127,18 +139,21 @@ RHO_GAMMA = Comparison(
     more=over_settings,
 )
 FLATNESS = Comparison(
-    claims=tuple(
-        claim
-        for method, name in (
-            ("sam", "SAM"),
-            ("csam", "CSAM"),
-            ("sgd + focal", "focal loss"),
-            ("sgd + label_smoothing", "label smoothing"),
-        )
-        for claim in (
-            Claim(f"{name} is better calibrated than SGD", "test/ece", better=method, than="sgd"),
-            Claim(f"{name} ends flatter than SGD", "train/hessian_sharpness", better=method, than="sgd"),
-        )
+    claims=(
+        *(
+            claim
+            for method, name in (
+                ("sam", "SAM"),
+                ("csam", "CSAM"),
+                ("sgd + focal", "focal loss"),
+                ("sgd + label_smoothing", "label smoothing"),
+            )
+            for claim in (
+                Claim(f"{name} is better calibrated than SGD", "test/ece", better=method, than="sgd"),
+                Claim(f"{name} ends flatter than SGD", "train/hessian_sharpness", better=method, than="sgd"),
+            )
+        ),
+        Claim("CSAM ends flatter than SAM", "train/hessian_sharpness", better="csam", than="sam"),
     ),
     scores=(*SCORES, "train/hessian_sharpness"),
     more=along_methods,

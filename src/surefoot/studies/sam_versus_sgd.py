@@ -10,6 +10,7 @@ from surefoot.studies.seeds import Value, by_seed, differences, last, verdict, w
 from surefoot.table import Cell, Estimate, Table
 
 SHARES = (0.25, 0.5, 0.75, 1.0)  # of training
+CLOSE = 2.0  # points between confidence and accuracy that still match closely, our choice
 _TCE = "test/ece_temperature"
 
 
@@ -152,14 +153,23 @@ def _claims(groups: dict[str, list[Trajectory]]) -> Table:
     for network, runs in groups.items():
 
         def judge(
-            text: str, off: Sequence[float], *, lower: bool = True, told: str = "", network: str = network
+            text: str,
+            off: Sequence[float],
+            *,
+            lower: bool = True,
+            limit: float = 0.0,
+            told: str = "",
+            network: str = network,
         ) -> None:
             measured = with_interval(off)
-            rows.append((network, text, "-" if measured is None else measured + told, verdict(off, lower=lower)))
+            said = verdict(off, lower=lower, limit=limit)
+            rows.append((network, text, "-" if measured is None else measured + told, said))
 
         over = [100 * value for value in by_seed(_of(runs, "sgd"), gap).values()]
         judge("SGD is more confident than accurate", over, lower=False)
         judge("SAM's confidence is nearer to its accuracy", paired(runs, "sam", lambda run: _size(gap(run)), "sgd"))
+        own = [100 * abs(value) for value in by_seed(_of(runs, "sam"), gap).values()]
+        judge(f"SAM's confidence is within {CLOSE:g} points of its accuracy", own, limit=CLOSE)
         judge("SAM has a lower ECE than SGD", paired(runs, "sam", last("test/ece"), "sgd"))
         judge("CSAM has a lower ECE than SAM", paired(runs, "csam", last("test/ece"), "sam"))
         for name in maps_of(runs):

@@ -31,18 +31,42 @@ CLAIMS = (
     ),
     Claim("CSAM is better calibrated than SAM under corruption", "shifted/ece", "csam", "sam"),
     Claim("SAM is more accurate than SGD under corruption", "shifted/accuracy", "sam", "sgd", lower=False),
+    Claim("CSAM is more accurate than SAM under corruption", "shifted/accuracy", "csam", "sam", lower=False),
     *(
-        Claim(f"CSAM is better calibrated than {name} under corruption", "shifted/ece", "csam", f"sgd + {loss}")
+        claim
+        for optimizer in ("csam", "sam")
         for loss, name in _LOSSES.items()
+        for claim in (
+            Claim(
+                f"{_OPTIMIZERS[optimizer]} is better calibrated than {name} under corruption",
+                "shifted/ece",
+                optimizer,
+                f"sgd + {loss}",
+            ),
+            Claim(
+                f"{_OPTIMIZERS[optimizer]} is more accurate than {name} under corruption",
+                "shifted/accuracy",
+                optimizer,
+                f"sgd + {loss}",
+                lower=False,
+            ),
+        )
     ),
+    Claim("SAM tells corrupted images from clean ones better than SGD", "shifted/auroc_ood", "sam", "sgd", lower=False),
     *(
         Claim(f"{name} lowers the ECE of {optimizer.upper()}", "test/ece", f"{optimizer} + {ensemble}", optimizer)
         for ensemble, name in _ENSEMBLES.items()
         for optimizer in _OPTIMIZERS
     ),
     *(
-        Claim(f"SAM is better calibrated than SGD with {name}", "test/ece", f"sam + {ensemble}", f"sgd + {ensemble}")
+        Claim(
+            f"{_OPTIMIZERS[one]} is better calibrated than {_OPTIMIZERS[other]} with {name}",
+            "test/ece",
+            f"{one} + {ensemble}",
+            f"{other} + {ensemble}",
+        )
         for ensemble, name in _ENSEMBLES.items()
+        for one, other in (("sam", "sgd"), ("csam", "sam"))
     ),
     Claim("SAM tells foreign images from its own better than SGD", "foreign/auroc_ood", "sam", "sgd", lower=False),
     *(
