@@ -80,7 +80,7 @@ def test_tables_and_claims() -> None:
     )
     found = analysis.outcome(RUNS, compare_with_paper=False)
     scores, off = found["tables"]
-    assert scores.columns == ("method", "accuracy %", "ECE %")
+    assert scores.columns == ("method", "accuracy %", "ECE %", "confidence - accuracy %")
     assert scores.rows[1][0] == "sam rho=0.1"
     assert scores.rows[1][2].mean == pytest.approx(6.0)
     assert [row[0] for row in off.rows] == ["sam rho=0.1", "sgd + focal"]

@@ -10,8 +10,8 @@ from surefoot.runs.build import build
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import Row
 from surefoot.studies.correlation import Trajectory
-from surefoot.studies.sam_versus_sgd import along, at_share, check, gap, moments_below, outcome, paired
-from surefoot.studies.seeds import last
+from surefoot.studies.sam_versus_sgd import along, at_share, check, moments_below, outcome, paired
+from surefoot.studies.seeds import last, overconfidence
 from surefoot.studies.study import read_study
 
 OBSERVERS = {"curvature": False, "reliability": {}, "posthoc": {"maps": ["temperature", "isotonic"]}}
@@ -52,7 +52,7 @@ OTHER = [run("sgd", s, [0.5, 0.9], tce=0.06, confidence=0.6, depth=20) for s in 
 
 
 def test_values_of_a_run() -> None:
-    assert gap(RUNS[0]) == pytest.approx(0.2)
+    assert overconfidence(RUNS[0]) == pytest.approx(0.2)
     assert along("test/ece")(RUNS[0]) == pytest.approx(0.175)  # without the first
     assert at_share("test/ece", 0.5)(RUNS[0]) == 0.2
     assert at_share("test/ece", 0.25)(RUNS[3]) == 0.2

@@ -61,6 +61,7 @@ def test_tables() -> None:
         "OOD AUROC % shifted",
         "OOD AUROC % cifar100-5k-c",
         "OOD AUROC % svhn-2k",
+        "confidence - accuracy %",
     )
     assert [line[0] for line in scores.rows] == ["sgd", "sam", "sgd + deep_ensemble"]
     assert scores.rows[1][4].mean == pytest.approx(100 * (0.06 * 4 / 3 + 0.03))

@@ -7,7 +7,7 @@ from typing import Any
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.correlation import Trajectory
 from surefoot.studies.needs import need_observers
-from surefoot.studies.seeds import differences, last, less, verdict, with_interval
+from surefoot.studies.seeds import differences, last, less, overconfidence, verdict, with_interval
 from surefoot.table import Cell, Estimate, Table
 
 Groups = Mapping[str, Sequence[Trajectory]]  # the runs of every method
@@ -107,11 +107,12 @@ class Comparison:
                 Estimate.of(scale_of(key) * value for value in column if value is not None)
                 for key, column in zip(shown, values, strict=True)
             ]
-            rows.append((method, *cells))
+            sure = Estimate.of(100 * gap for run in group if (gap := overconfidence(run)) is not None)
+            rows.append((method, *cells, sure))
         return Table(
             name="scores",
             title="On the test set after the last step, mean and deviation over seeds",
-            columns=("method", *(name_of(key) for key in shown)),
+            columns=("method", *(name_of(key) for key in shown), "confidence - accuracy %"),
             rows=tuple(rows),
             notes=("TCE: ECE after the temperature that is best by NLL on the validation split.",),
         )

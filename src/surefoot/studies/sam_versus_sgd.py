@@ -6,7 +6,7 @@ from typing import Any
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.correlation import Trajectory
 from surefoot.studies.needs import need_observers
-from surefoot.studies.seeds import Value, by_seed, differences, last, verdict, with_interval
+from surefoot.studies.seeds import Value, by_seed, differences, last, overconfidence, verdict, with_interval
 from surefoot.table import Cell, Estimate, Table
 
 SHARES = (0.25, 0.5, 0.75, 1.0)  # of training
@@ -47,12 +47,6 @@ def paired(
     """A value of one method's runs less one of another's, in percent, for each seed that both have."""
     off = differences(_of(runs, one), _of(runs, other), value, instead=value_of_other)
     return [100 * number for number in off.values()]
-
-
-def gap(run: Trajectory) -> float | None:
-    """Mean confidence less accuracy on the test set at the end: positive where overconfident."""
-    confidence, accuracy = run.rows[-1].get("test/confidence"), run.rows[-1].get("test/accuracy")
-    return None if confidence is None or accuracy is None else confidence - accuracy
 
 
 def along(key: str) -> Value:
@@ -106,7 +100,7 @@ def _over_seeds(runs: Sequence[Trajectory], method: str, value: Value) -> Estima
 
 def _ends(groups: dict[str, list[Trajectory]]) -> Table:
     maps = maps_of([run for runs in groups.values() for run in runs])
-    values = [last("test/accuracy"), gap, last("test/ece"), *(last(f"test/ece_{name}") for name in maps)]
+    values = [last("test/accuracy"), overconfidence, last("test/ece"), *(last(f"test/ece_{name}") for name in maps)]
     return Table(
         name="ends",
         title="On the test set after the last step, in percent: mean and deviation over seeds",
@@ -165,10 +159,10 @@ def _claims(groups: dict[str, list[Trajectory]]) -> Table:
             said = verdict(off, lower=lower, limit=limit)
             rows.append((network, text, "-" if measured is None else measured + told, said))
 
-        over = [100 * value for value in by_seed(_of(runs, "sgd"), gap).values()]
+        over = [100 * value for value in by_seed(_of(runs, "sgd"), overconfidence).values()]
         judge("SGD is more confident than accurate", over, lower=False)
-        judge("SAM's confidence is nearer to its accuracy", paired(runs, "sam", lambda run: _size(gap(run)), "sgd"))
-        own = [100 * abs(value) for value in by_seed(_of(runs, "sam"), gap).values()]
+        judge("SAM's confidence is nearer to its accuracy", paired(runs, "sam", _off, "sgd"))
+        own = [100 * value for value in by_seed(_of(runs, "sam"), _off).values()]
         judge(f"SAM's confidence is within {CLOSE:g} points of its accuracy", own, limit=CLOSE)
         judge("SAM has a lower ECE than SGD", paired(runs, "sam", last("test/ece"), "sgd"))
         judge("CSAM has a lower ECE than SAM", paired(runs, "csam", last("test/ece"), "sam"))
@@ -189,8 +183,9 @@ def _claims(groups: dict[str, list[Trajectory]]) -> Table:
     )
 
 
-def _size(value: float | None) -> float | None:
-    return None if value is None else abs(value)
+def _off(run: Trajectory) -> float | None:
+    gap = overconfidence(run)
+    return None if gap is None else abs(gap)
 
 
 def _repaired(run: Trajectory) -> float | None:

@@ -13,6 +13,12 @@ def last(key: str) -> Value:
     return lambda run: run.rows[-1].get(key)
 
 
+def overconfidence(run: Trajectory) -> float | None:
+    """Mean confidence less accuracy on the test set at the end: positive where overconfident."""
+    confidence, accuracy = run.rows[-1].get("test/confidence"), run.rows[-1].get("test/accuracy")
+    return None if confidence is None or accuracy is None else confidence - accuracy
+
+
 def by_seed(runs: Sequence[Trajectory], value: Value) -> dict[int, float]:
     """A value of one method's runs by seed, the mean where it has several with each.
 
