@@ -86,6 +86,7 @@ def test_criteria_are_told_before_and_after_the_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
     Path("why.toml").write_text(STUDY)
     assert main(["study", "why.toml", "--dry-run"]) == 0
     assert "* is better calibrated than SGD / SAM is as good (here)" in re.sub(r"\s+", " ", capsys.readouterr().out)
