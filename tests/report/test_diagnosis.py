@@ -240,3 +240,21 @@ def test_an_effect_by_hand() -> None:
 def test_a_record_is_json_without_nan() -> None:
     record = diagnose(run_facts(spec(), rows([1.0, 2.0]))).record()
     assert json.loads(json.dumps(record, allow_nan=False))["subject"] == "gd lr=0.1 seed=0"
+
+
+@pytest.mark.parametrize(("steps", "told"), [(10, 1), (5, 0)])
+def test_optimizers_that_did_not_train_equally_long_are_no_evidence(tmp_path: Path, steps: int, told: int) -> None:
+    for study in ("coupling/digits", "coupling/cifar-small", "interventions/digits"):
+        (tmp_path / study / "runs").mkdir(parents=True)
+    for name, last in (("gd", 10), ("sam", steps)):
+        for lr in (0.1, 0.2):
+            options = {"rho": 0.1} if name == "sam" else {}
+            spec = RunSpec.from_dict({"optimizer": {"name": name, "lr": lr, **options}, "budget": 20})
+            folder = tmp_path / "coupling/digits/runs" / spec.id
+            folder.mkdir()
+            row = {"step": last, "test/ece": lr, "test/accuracy": 0.5, "test/confidence": 0.9, "train/margin_min": -1.0}
+            (folder / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+            (folder / "run.json").write_text(
+                json.dumps({"id": spec.id, "label": "", "spec": spec.to_dict(), "status": "done"})
+            )
+    assert len(gather(tmp_path)) == told

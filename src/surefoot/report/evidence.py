@@ -95,7 +95,16 @@ def _other_optimizers(runs: Sequence[Run], *, source: str) -> Iterator[Evidence]
 
 
 def _difference(runs: Sequence[Run], base: str, other: str, key: str) -> tuple[Effect, int, str] | None:
-    """Between runs of the same learning rate and seed where each of the others has such a partner, else of means."""
+    """Between runs of the same learning rate and seed where each of the others has such a partner, else of means.
+
+    None where the two did not train equally long: what ends sooner is less sure for that alone.
+    """
+    length, others = (
+        {(str(spec.batch_size), rows[-1]["step"]) for spec, rows in runs if spec.variant == variant}
+        for variant in (base, other)
+    )
+    if length != others:
+        return None
     old, new = (
         {
             (spec.optimizer.options.get("lr"), spec.seed, str(spec.batch_size)): float(rows[-1][key] or 0)
@@ -106,7 +115,7 @@ def _difference(runs: Sequence[Run], base: str, other: str, key: str) -> tuple[E
     )
     if new.keys() <= old.keys():
         effect = _t_interval([new[at] - old[at] for at in new])
-        how = f"{len(new)} pairs of the same learning rate and seed, last step"
+        how = f"{len(new)} pairs of the same learning rate and seed, after as many steps"
         return None if effect is None else (effect, len(new), how)
     first, second = _t_interval(list(old.values())), _t_interval(list(new.values()))
     if first is None or second is None:
@@ -114,7 +123,7 @@ def _difference(runs: Sequence[Run], base: str, other: str, key: str) -> tuple[E
     # the two half-widths added in squares: Welch's interval without its fractional degrees of freedom, a little wider
     mean = second.mean - first.mean
     half = math.hypot(second.high - second.mean, first.high - first.mean)
-    how = f"{len(new)} runs against {len(old)} at learning rates of their own, last step"
+    how = f"{len(new)} runs against {len(old)} at learning rates of their own, after as many steps"
     return Effect(mean, mean - half, mean + half), len(new), how
 
 
