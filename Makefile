@@ -65,6 +65,9 @@ docs: setup-dev  ## build the documentation into site/, offline
 evidence: setup-dev  ## read again what the committed results say, for diagnoses
 	$(BIN)/python -m surefoot.report.evidence results
 
+criteria: setup-dev  ## write how claims are tested into the committed results again, from the studies' files
+	$(BIN)/python -m surefoot.studies.recorded results
+
 claims: setup-dev  ## write results/CLAIMS.md again, from claims.toml and the committed results
 	$(BIN)/python -m surefoot.report.claims results
 

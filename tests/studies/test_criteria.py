@@ -1,4 +1,5 @@
 import csv
+import json
 import re
 from pathlib import Path
 
@@ -6,6 +7,7 @@ import pytest
 
 from surefoot.cli import main
 from surefoot.studies.outcome import study_outcome, study_record
+from surefoot.studies.recorded import refresh
 from surefoot.studies.study import read_study, study_files
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -50,7 +52,15 @@ def test_every_claim_ever_judged_has_one_criterion_in_the_study_s_file(name: str
 def test_committed_results_say_how_their_claims_were_tested(path: Path) -> None:
     record = study_record(path.parent)
     held = [{**table, "claims": tuple(table["claims"])} for table in record["claims"]]
-    assert held == [vars(criterion) for criterion in read_study(record["study"], scale=record["scale"]).claims]
+    now = [vars(criterion) for criterion in read_study(record["study"], scale=record["scale"]).claims]
+    assert held == now, "make criteria, then surefoot report FOLDER"
+
+
+def test_refreshing_a_record_changes_its_criteria_alone(tmp_path: Path) -> None:
+    recorded = json.loads((RESULTS / "mse/digits/study.json").read_text())
+    (tmp_path / "study.json").write_text(json.dumps({**recorded, "claims": []}))
+    refresh(tmp_path)
+    assert json.loads((tmp_path / "study.json").read_text()) == recorded
 
 
 def test_statements_match_with_any_words_for_a_star_and_any_setting_behind(tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ from scipy.stats import ttest_ind
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.baseline import Difference, difference, welch
 from surefoot.studies.correlation import Trajectory
-from surefoot.studies.intervention_claims import UNSURE, both, higher, lower, not_lower
+from surefoot.studies.intervention_claims import higher, lower, not_lower
 from surefoot.studies.interventions import check, outcome
 from surefoot.studies.profile import decay, mean_ece, peak_ece, rises, steps_to_small
+from surefoot.studies.seeds import UNSURE, both
 from surefoot.table import Estimate
 
 

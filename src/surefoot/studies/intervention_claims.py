@@ -7,6 +7,7 @@ from functools import partial
 from surefoot.studies.baseline import BASELINE, Difference, difference
 from surefoot.studies.correlation import Trajectory, t_interval
 from surefoot.studies.profile import SMALL, decay, last, mean_along, mean_ece, peak_ece, peak_sharpness, rises
+from surefoot.studies.seeds import UNSURE, both
 from surefoot.table import Cell, Estimate, Table
 
 HYPOTHESES = {
@@ -17,7 +18,6 @@ NOTHING = 0.01  # a difference that is none: in ECE, and in the share of observa
 ALIKE = math.log(1.05)  # and in the logarithm of a sharpness or a loss
 FEWEST_PAIRS = 2  # below which how soon ECE falls is not judged
 DOWN = 0.5  # of its first value: below, the training loss has come down
-UNSURE = "cannot tell at this scale"
 
 Claim = tuple[Cell, ...]
 
@@ -195,13 +195,6 @@ def not_lower(gap: Difference | None) -> str:
     if gap is None or (gap.low <= -ALIKE and gap.high >= 0):
         return UNSURE
     return _said(gap.low > -ALIKE)
-
-
-def both(*verdicts: str) -> str:
-    """The verdict on several claims at once."""
-    if "does not hold" in verdicts:
-        return "does not hold"
-    return "holds" if set(verdicts) == {"holds"} else UNSURE
 
 
 def _said(holds: bool) -> str:

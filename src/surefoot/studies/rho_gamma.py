@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from surefoot.studies.comparison import Groups, Judged
 from surefoot.studies.correlation import Trajectory
-from surefoot.studies.seeds import UNSURE, by_seed, differences, last, verdict, with_interval
+from surefoot.studies.seeds import both, by_seed, differences, last, verdict, with_interval
 
 _CHOSEN_BY = "validation/ece"
 _ECE, _ACCURACY = "test/ece", "test/accuracy"
@@ -45,8 +45,7 @@ def _both(plain: Settings, base: Sequence[Trajectory]) -> Iterator[Judged]:
     for (rho, _), runs in sorted(plain.items()):
         offs = [[100 * off for off in differences(runs, base, last(key)).values()] for key in (_ECE, _ACCURACY)]
         told = [f"{name} {with_interval(off) or '-'}" for name, off in zip(("ECE", "accuracy"), offs, strict=True)]
-        verdicts = {verdict(offs[0], lower=True), verdict(offs[1], lower=False)}
-        said = "does not hold" if "does not hold" in verdicts else "holds" if verdicts == {"holds"} else UNSURE
+        said = both(verdict(offs[0], lower=True), verdict(offs[1], lower=False))
         yield f"SAM at rho {rho:g} has both a lower ECE and a higher accuracy than SGD", "; ".join(told), said
 
 

@@ -60,6 +60,13 @@ def verdict(off: Sequence[float], *, lower: bool, limit: float = 0.0) -> str:
     return "holds" if high < limit else "does not hold" if low > limit else UNSURE
 
 
+def both(*verdicts: str) -> str:
+    """The verdict on several claims at once."""
+    if "does not hold" in verdicts:
+        return "does not hold"
+    return "holds" if set(verdicts) == {"holds"} else UNSURE
+
+
 def interval_of(values: Sequence[float]) -> tuple[float, float] | None:
     """Student's 95 % interval of the mean; None for fewer than two values."""
     return t_interval(values, limits=None)
