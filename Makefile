@@ -65,8 +65,12 @@ docs: setup-dev  ## build the documentation into site/, offline
 evidence: setup-dev  ## read again what the committed results say, for diagnoses
 	$(BIN)/python -m surefoot.report.evidence results
 
-criteria: setup-dev  ## write how claims are tested into the committed results again, from the studies' files
+criteria: setup-dev  ## write how claims are tested into the committed results again, from the studies' files, and their tables
 	$(BIN)/python -m surefoot.studies.recorded results
+	for folder in $$(dirname results/*/*/study.json); do $(BIN)/surefoot report $$folder --no-page > /dev/null || exit 1; done
+
+reproduce: setup-dev  ## do the shortest run of every committed study again, write results/REPRODUCED.md; SUREFOOT_DATA as for benchmarks
+	$(BIN)/python -m surefoot.studies.reproduce results
 
 claims: setup-dev  ## write results/CLAIMS.md again, from claims.toml and the committed results
 	$(BIN)/python -m surefoot.report.claims results
