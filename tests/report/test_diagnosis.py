@@ -242,17 +242,34 @@ def test_a_record_is_json_without_nan() -> None:
     assert json.loads(json.dumps(record, allow_nan=False))["subject"] == "gd lr=0.1 seed=0"
 
 
-@pytest.mark.parametrize(("steps", "told"), [(10, 1), (5, 0)])
-def test_optimizers_that_did_not_train_equally_long_are_no_evidence(tmp_path: Path, steps: int, told: int) -> None:
+@pytest.mark.parametrize(
+    ("optimizer", "steps", "margin", "told"),
+    [
+        ({"name": "sam", "rho": 0.1}, 10, -1.0, 1),
+        ({"name": "sam", "rho": 0.1}, 5, -1.0, 0),
+        ({"name": "muon"}, 10, -1.0, 2),  # in place of gd, and gd in place of it
+        ({"name": "muon"}, 10, 1.0, 0),
+        ({"name": "sam", "rho": 0.1}, 10, 1.0, 1),  # pairs of one learning rate
+    ],
+)
+def test_optimizers_that_did_not_train_alike_are_no_evidence(
+    tmp_path: Path, optimizer: dict[str, object], steps: int, margin: float, told: int
+) -> None:
     for study in ("coupling/digits", "coupling/cifar-small", "interventions/digits"):
         (tmp_path / study / "runs").mkdir(parents=True)
-    for name, last in (("gd", 10), ("sam", steps)):
+    shift = 1.0 if optimizer["name"] == "muon" else 0.0
+    for change, last, least, own in (({"name": "gd"}, 10, -1.0, 0.0), (optimizer, steps, margin, shift)):
         for lr in (0.1, 0.2):
-            options = {"rho": 0.1} if name == "sam" else {}
-            spec = RunSpec.from_dict({"optimizer": {"name": name, "lr": lr, **options}, "budget": 20})
+            spec = RunSpec.from_dict({"optimizer": {"lr": lr + own, **change}, "budget": 20})
             folder = tmp_path / "coupling/digits/runs" / spec.id
             folder.mkdir()
-            row = {"step": last, "test/ece": lr, "test/accuracy": 0.5, "test/confidence": 0.9, "train/margin_min": -1.0}
+            row = {
+                "step": last,
+                "test/ece": lr,
+                "test/accuracy": 0.5,
+                "test/confidence": 0.9,
+                "train/margin_min": least,
+            }
             (folder / "metrics.jsonl").write_text(json.dumps(row) + "\n")
             (folder / "run.json").write_text(
                 json.dumps({"id": spec.id, "label": "", "spec": spec.to_dict(), "status": "done"})

@@ -97,7 +97,8 @@ def _other_optimizers(runs: Sequence[Run], *, source: str) -> Iterator[Evidence]
 def _difference(runs: Sequence[Run], base: str, other: str, key: str) -> tuple[Effect, int, str] | None:
     """Between runs of the same learning rate and seed where each of the others has such a partner, else of means.
 
-    None where the two did not train equally long: what ends sooner is less sure for that alone.
+    None where the two did not train equally long, or, at learning rates of their own, did not fit the training samples
+    as often: what ends sooner, or fits less, is less sure for that alone.
     """
     length, others = (
         {(str(spec.batch_size), rows[-1]["step"]) for spec, rows in runs if spec.variant == variant}
@@ -118,13 +119,19 @@ def _difference(runs: Sequence[Run], base: str, other: str, key: str) -> tuple[E
         how = f"{len(new)} pairs of the same learning rate and seed, after as many steps"
         return None if effect is None else (effect, len(new), how)
     first, second = _t_interval(list(old.values())), _t_interval(list(new.values()))
-    if first is None or second is None:
+    if first is None or second is None or _share_that_fits(runs, base) != _share_that_fits(runs, other):
         return None
     # the two half-widths added in squares: Welch's interval without its fractional degrees of freedom, a little wider
     mean = second.mean - first.mean
     half = math.hypot(second.high - second.mean, first.high - first.mean)
     how = f"{len(new)} runs against {len(old)} at learning rates of their own, after as many steps"
     return Effect(mean, mean - half, mean + half), len(new), how
+
+
+def _share_that_fits(runs: Sequence[Run], variant: str) -> float:
+    """Of the runs of an optimizer those that end with every training sample right."""
+    ends = [(rows[-1]["train/margin_min"] or 0) > 0 for spec, rows in runs if spec.variant == variant]
+    return sum(ends) / len(ends)
 
 
 def _stopping(runs: Sequence[Run], *, source: str) -> Iterator[Evidence]:
