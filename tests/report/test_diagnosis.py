@@ -102,7 +102,7 @@ def test_confidences_that_are_off_are_named_with_their_side() -> None:
 def test_training_against_test() -> None:
     found = told("train and test", Facts("x", test=side(0.9, 0.6), train=side(0.97, 1.0, split="train")))
     assert found.verdict == "look"
-    assert "less overconfident on what it was trained on" in found.sentence
+    assert "confidence is lower on what the model was trained on" in found.sentence
     assert "-3.0 points on training and +30.0 on test" in found.sentence
     same = told("train and test", Facts("x", test=side(0.9, 0.9), train=side(0.9, 0.905, split="train")))
     assert same.verdict == "fine"

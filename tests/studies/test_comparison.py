@@ -54,6 +54,41 @@ def test_verdicts_with_a_limit_allow_for_so_much_on_the_wrong_side() -> None:
     assert verdict([-1.4, -1.5, -1.6], lower=False, limit=1.0) == "does not hold"
 
 
+def test_like_is_compared_with_like() -> None:
+    slow, fast = ({"momentum": 0.0}, {"momentum": 0.9})
+    groups = by_method(
+        [
+            run({**method, **options}, seed, ece + 0.01 * seed)
+            for method, options, ece in ((SGD, slow, 0.3), (SGD, fast, 0.1), (SAM, slow, 0.2), (SAM, fast, 0.15))
+            for seed in range(3)
+        ]
+    )
+    assert judged(groups, Claim("better", "test/ece", better="sam", than="sgd")) == [
+        ("better (sam rho=0.1 momentum=0.0 against sgd momentum=0.0)", "ECE %: -10.00 [-10.00, -10.00] (n=3)", "holds"),
+        (
+            "better (sam rho=0.1 momentum=0.9 against sgd momentum=0.9)",
+            "ECE %: +5.00 [+5.00, +5.00] (n=3)",
+            "does not hold",
+        ),
+    ]
+    found = Comparison().outcome([run for runs in groups.values() for run in runs], compare_with_paper=False)
+    differ = next(table for table in found["tables"] if table.name == "differences")
+    assert differ.title.startswith("Difference from sgd, ")
+    assert [row[0] for row in differ.rows] == [
+        "sam rho=0.1 momentum=0.0 from sgd momentum=0.0",
+        "sam rho=0.1 momentum=0.9 from sgd momentum=0.9",
+    ]
+
+
+def test_what_nothing_tells_apart_is_compared_with_all_of_it() -> None:
+    others = [run({"name": "sgd", "momentum": 0.9}, seed, 0.2 + 0.01 * seed) for seed in range(3)]
+    found = judged(by_method([*RUNS[3:6], *others, *RUNS[:3]]), Claim("better", "test/ece", better="sam", than="sgd"))
+    assert [row[0] for row in found] == [
+        "better (sam rho=0.1 against sgd momentum=0.9)",
+        "better (sam rho=0.1 against sgd)",
+    ]
+
+
 def test_claims_may_name_options_and_set_one_gain_against_another() -> None:
     other = [run({"name": "sam", "rho": 0.2}, seed, 0.02 + 0.01 * seed) for seed in range(3)]
     under_focal = [run(SAM, seed, 0.01 * (seed % 2), loss="focal") for seed in range(3)]

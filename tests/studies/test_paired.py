@@ -97,7 +97,13 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert (found["a"], found["b"]) == ("sam rho=0.1", "sgd")
     assert found["pairs"][1]["difference"] == pytest.approx(-0.05)
     assert main(["compare", str(tmp_path), "sam", "sgd"]) == 0
-    assert "sam rho=0.1 is better" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "sam rho=0.1 is better" in told
+    assert "do not count" not in told
+    record = json.loads((tmp_path / "study.json").read_text())
+    (tmp_path / "study.json").write_text(json.dumps({**record, "runs": {**record["runs"], "absent": "one more"}}))
+    assert main(["compare", str(tmp_path), "sam", "sgd"]) == 0
+    assert f"1 of the study's {len(record['runs']) + 1} runs are not done and do not count." in capsys.readouterr().out
     assert main(["compare", str(tmp_path), "sma", "sgd"]) == 2
     assert "Unknown method 'sma'. Did you mean 'sam'? Known: sam, sgd." in capsys.readouterr().err
     assert main(["compare", str(tmp_path / "runs"), "sam", "sgd"]) == 2

@@ -8,6 +8,7 @@ from surefoot.cli import main
 from surefoot.runs.store import RunFolder
 from surefoot.studies.engine import Trial
 from surefoot.studies.reuse import made_elsewhere, take
+from surefoot.studies.study import read_study
 
 STUDY = """
 title = "Why?"
@@ -58,6 +59,25 @@ def test_what_another_study_has_made_is_not_made_again(
         (shared,) = runs(source).keys() & runs("b").keys()
         assert runs("b")[shared] == runs(source)[shared]
         assert len(runs("b")) == 2
+
+    for name in ("one", "two"):  # nothing is to do: the data is not needed
+        Path(f"{name}.toml").write_text(
+            Path(f"{name}.toml").read_text().replace('"digits", num_train', '"cifar10-5k", num_train')
+        )
+    monkeypatch.setenv("SUREFOOT_DATA", str(tmp_path / "nowhere"))
+    (planned,) = [spec for spec in read_study("two.toml").specs if spec.seed == 1]
+    for folder in Path("a/runs").iterdir():
+        record = json.loads((folder / "run.json").read_text())
+        if record["seed"] == 1:
+            record["spec"]["data"]["name"] = "cifar10-5k"
+            record["id"] = planned.id
+            (folder / "run.json").write_text(json.dumps(record))
+            folder.rename(folder.with_name(planned.id))
+    Path("two.toml").write_text(Path("two.toml").read_text().replace("[1, 2]", "[1]"))
+    assert main(["study", "two.toml", "--out", "d", "--reuse", "a", "--dry-run"]) == 0
+    told = capsys.readouterr()
+    assert "1 runs of the study have ended elsewhere and would be copied from there" in told.err
+    assert "There is nothing to do." in told.err
 
     assert main(["study", "two.toml", "--out", "c", "--reuse", "nowhere", *PLAIN]) == 2
     assert "nowhere" in capsys.readouterr().err

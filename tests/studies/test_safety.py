@@ -46,8 +46,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def heed_interrupts() -> None:
-    """A suite started in the background ignores SIGINT, and its children would inherit that."""
+    """A suite started in the background ignores these, and its children would inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def start() -> "subprocess.Popen[bytes]":
@@ -79,7 +80,8 @@ def uninterrupted() -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_kill_9_of_the_study_and_ctrl_c_lose_and_repeat_nothing(here: Path) -> None:
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGHUP])  # Ctrl-C; a terminal that is closed
+def test_kill_9_of_the_study_and_ctrl_c_lose_and_repeat_nothing(here: Path, stop: signal.Signals) -> None:
     Path("why.toml").write_text(STUDY.replace("BUDGET", "15000"))
     whole = uninterrupted()
     assert len(whole) == 2
@@ -89,7 +91,7 @@ def test_kill_9_of_the_study_and_ctrl_c_lose_and_repeat_nothing(here: Path) -> N
     killed.communicate()
     stopped = start()  # at once: the worker of the killed one must be gone
     wait_for_rows(45)
-    stopped.send_signal(signal.SIGINT)
+    stopped.send_signal(stop)
     _, told = stopped.communicate(timeout=120)
     assert stopped.returncode == 130, told
     assert b"the same command goes on from the last checkpoint" in told
@@ -211,3 +213,26 @@ def test_a_read_only_folder_is_refused_in_one_sentence_and_can_be_read(
             path.chmod(0o755)
         assert main(["report", str(study), "--out", "elsewhere", "--json", "--no-page"]) == 0
         assert capsys.readouterr().out == found
+
+
+def test_a_run_whose_record_cannot_be_read_is_named_and_done_again(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("my study.toml").write_text(STUDY.replace("BUDGET", "4"))
+    command = ["study", "my study.toml", "--workers", "1", "--no-page", "--out", "out"]
+    assert main(command) == 0
+    broken = next(Path("out/runs").iterdir())
+    before = (broken / "metrics.jsonl").read_bytes()
+    (broken / "run.json").write_text("")
+    for reading in (["report", "out", "--no-page"], ["diagnose", "out"]):
+        assert main(reading) == 0
+    told = capsys.readouterr()
+    assert "damaged" in told.out
+    assert "run.json cannot be read" in told.out
+    assert main(["compare", "out", "", "gd"]) == 2
+    assert "Unknown method ''" in capsys.readouterr().err
+    assert main(command) == 0
+    assert "1 to do" in capsys.readouterr().err
+    assert RunFolder(broken).status == "done"
+    assert (broken / "metrics.jsonl").read_bytes() == before
+    assert "Made by: surefoot study 'my study.toml' --scale digits" in Path("out/tables.md").read_text()

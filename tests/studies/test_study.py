@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from references.stand_in import write_stand_ins
 from surefoot.runs.build import build, check
 from surefoot.runs.spec import Part
 from surefoot.studies.comparison import method_of
-from surefoot.studies.conduct import missing
+from surefoot.studies.conduct import missing, preflight
 from surefoot.studies.study import read_study, scale_names, study_files
 
 GOOD = """
@@ -41,7 +42,7 @@ def test_what_cannot_work_is_found_before_the_first_run(tmp_path: Path, old: str
     (tmp_path / "why.toml").write_text(GOOD.replace(old, new))
     study = read_study(str(tmp_path / "why.toml"), scale="small")
     with pytest.raises(ValueError, match=message):
-        missing(study, tmp_path / "out")
+        preflight([trial.spec for trial in missing(study, tmp_path / "out")])
     assert not (tmp_path / "out").exists()
 
 
@@ -72,6 +73,8 @@ def test_a_grid_is_every_combination_with_every_seed(tmp_path: Path) -> None:
         ("[[" + GOOD.partition("[[")[2], "grid = 3", "`grid` must be a list of tables, got 3"),
         ('about = "Small."', "about = 3", "`about` must be a string, got 3"),
         ("[0.0, 0.9]", "[]", "`optimizer.momentum` in the grid lists no values"),
+        ("[scales.small]", "[axis]\n[scales.small]", r"Unknown key in a study 'axis'\. Did you mean 'axes'\?"),
+        ("[" + GOOD.partition("[")[2], "[scales]", "a study needs at least one scale"),
     ],
 )
 def test_a_bad_file_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -178,3 +181,34 @@ def test_studies_of_the_same_paper_share_their_runs_of_a_method() -> None:
     assert {spec.id for spec in specs} == set(methods.values())
     assert len(methods) == 84
     assert len(specs) == 162
+
+
+def test_an_empty_table_in_the_grid_is_kept_and_takes_nothing_away(tmp_path: Path) -> None:
+    told = "batch_size = [8, 16]\nobservers = { margins = false, scores = {}, posthoc = {}, reliability = {} }\n"
+    common = 'observers = { posthoc = { maps = ["temperature"] }, reliability = false }, budget = 5'
+    (tmp_path / "why.toml").write_text(
+        GOOD.replace("batch_size = [8, 16]\n", told).replace("budget = 5", common).replace("coupling", "methods")
+    )
+    plain, asked = read_study(str(tmp_path / "why.toml"), scale="small").specs[1:3]
+    assert "scores" not in plain.observers
+    assert asked.observers["scores"] == asked.observers["reliability"] == {}
+    assert asked.observers["posthoc"] == {"maps": ["temperature"]}
+
+
+def test_a_list_that_a_grid_takes_for_an_axis_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "why.toml").write_text(GOOD + "model = { name = 'mlp', widths = [8, 16] }\n")
+    study = read_study(str(tmp_path / "why.toml"), scale="small")
+    with pytest.raises(ValueError, match=r"got 8\. In a study's grid a list is several values.*\[\[8, 16\]\]"):
+        preflight([trial.spec for trial in missing(study, tmp_path / "out")])
+
+
+def test_a_scale_whose_folder_would_lie_elsewhere_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "why.toml").write_text(GOOD.replace("scales.small", 'scales."../small"'))
+    with pytest.raises(ValueError, match=r"a scale's name must be one that a folder can have, got '../small'"):
+        read_study(str(tmp_path / "why.toml"))
+
+
+def test_a_study_below_a_file_is_refused_before_it_starts(tmp_path: Path) -> None:
+    (tmp_path / "why.toml").write_text(GOOD)
+    with pytest.raises(NotADirectoryError, match=re.escape(str(tmp_path / "why.toml"))):
+        missing(read_study(str(tmp_path / "why.toml")), tmp_path / "why.toml" / "out")

@@ -60,15 +60,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given == ["--version"]:
         print(f"surefoot {__version__}")
         return 0
-    command = parsed(given or ["--help"])
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # asked to go, it leaves as tidily as on Ctrl-C
+    command = None
+    _leave_tidily()
     try:
+        command = parsed(given or ["--help"])
         return command()
     except BadRequest as error:
         print(f"surefoot: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        resumes = isinstance(command, (Train, Study))
+        resumes = isinstance(command, Train) or (isinstance(command, Study) and not command.dry_run)
         print(
             f"surefoot: stopped{'; the same command goes on from the last checkpoint' if resumes else ''}.",
             file=sys.stderr,
@@ -77,3 +78,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output is gone, as in `surefoot list | head`
         sys.stderr.close()
         return 0
+
+
+def _leave_tidily() -> None:
+    """Asked to go, or left by its terminal, a command leaves as on Ctrl-C; under nohup it stays."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, signal.default_int_handler)

@@ -51,12 +51,18 @@ class Compare:
             off = f"{pair.difference:+.3g}"
             rows.append((pair.quantity, pair.first, pair.second, off, interval, len(pair.seeds), pair.verdict))
         counts = pairs[0].runs_per_seed
+        lacking = len(record["runs"]) - len(runs)
         title = f"{first} against {second}, study {record['study']} at scale {record['scale']}, after the last step"
         columns = ("quantity", first, second, "difference", "95 % interval", "seeds", "verdict")
         notes = (
             "Differences are paired by seed; Student's interval of their mean, each quantity by itself.",
             f"Runs per seed (learning rates, networks), which count with their mean: {first} {counts[0]}, "
             f"{second} {counts[1]}.",
+            *(
+                [f"{lacking} of the study's {len(record['runs'])} runs are not done and do not count."]
+                if lacking
+                else ()
+            ),
         )
         print_table(Table("compare", title, columns, tuple(rows), notes))
         return 0

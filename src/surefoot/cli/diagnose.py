@@ -75,7 +75,7 @@ class Diagnose:
         from surefoot.studies.outcome import study_runs
 
         single = (self.path / "run.json").exists()
-        folders = [RunFolder(self.path)] if single else study_runs(self.path)
+        folders = [RunFolder(self.path)] if single else [r for r in study_runs(self.path) if r.status != "damaged"]
         found = []
         for folder in folders:
             rows, notes = folder.rows()

@@ -1,9 +1,11 @@
 """A study's plan, as it is printed."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from surefoot.cli.terminal import print_json, print_table, say
+from surefoot.cli.terminal import print_json, print_table, say, working
 from surefoot.table import Cell, Table
 
 if TYPE_CHECKING:
@@ -11,6 +13,19 @@ if TYPE_CHECKING:
     from surefoot.studies.study import Study
 
 _SHOWN = 10  # names of runs left out; all of them with --dry-run
+
+
+@contextmanager
+def measuring() -> Iterator[Callable[[int, int], None]]:
+    """A function that says on stderr that short runs tell the time, and on a terminal how many of them are done."""
+    with working("Measuring") as show:
+
+        def tell(done: int, of: int) -> None:
+            if done == 0:
+                say(f"Measuring a few steps of each of {of} kinds of runs to tell how long they take.")
+            show(f"{done + 1} of {of}")
+
+        yield tell
 
 
 def show_plan(study: "Study", plan: "Plan", *, json: bool) -> None:
@@ -64,9 +79,13 @@ def say_plan(plan: "Plan", *, shown: int = _SHOWN) -> None:
 
     for note in plan.notes:
         say(note)
+    if not plan.num_kinds:
+        say("There is nothing to do.")
+        return
     hours, took = plan.wall_seconds / 3600, told(plan.calibration_seconds)
+    at_a_time = "one run" if plan.num_workers == 1 else f"{plan.num_workers} runs"
     say(
-        f"About {hours:.2g} hours ({told(plan.wall_seconds)}), {plan.num_workers} runs at a time; told from "
+        f"About {hours:.2g} hours ({told(plan.wall_seconds)}), {at_a_time} at a time; told from "
         f"{GRADIENTS} gradients of one run of each of {plan.num_kinds} kinds, which took {took}."
     )
     if plan.left_out:

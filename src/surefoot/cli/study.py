@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from surefoot.cli.plan import say_plan, show_plan
+from surefoot.cli.plan import measuring, say_plan, show_plan
 from surefoot.cli.request import request
 from surefoot.cli.terminal import Bars, bars, say
 
@@ -41,7 +41,8 @@ class Study:
     engine_options: Annotated[
         list[str], tyro.conf.arg(name="engine-option", metavar="KEY=VALUE"), tyro.conf.UseAppendAction
     ] = field(default_factory=list)
-    """For slurm: an option of submitit, as in slurm_partition=gpu or timeout_min=60; may be given several times."""
+    """For slurm: an option of submitit, as in slurm_partition=gpu or timeout_min=60; cluster=local does the jobs
+    on this machine. May be given several times."""
     rerun: Literal["none", "stale", "all"] = "none"
     """Do ended runs again: those made by other code or versions (stale), or all."""
     reuse: Annotated[list[Path], tyro.conf.arg(metavar="FOLDER"), tyro.conf.UseAppendAction] = field(
@@ -63,7 +64,7 @@ class Study:
         from surefoot.files import locked
         from surefoot.report.page import check_extra
         from surefoot.runs.origin import made_alike
-        from surefoot.studies.conduct import conduct, missing
+        from surefoot.studies.conduct import conduct, missing, preflight
         from surefoot.studies.engines import make_engine
         from surefoot.studies.outcome import study_outcome, study_runs
         from surefoot.studies.plan import duration, plan
@@ -81,8 +82,11 @@ class Study:
                 trials = missing(study, root, rerun=self.rerun)
                 made = made_elsewhere(trials, self.reuse)
                 wanted, trials = trials, [trial for trial in trials if trial.id not in made]
+                if trials:
+                    preflight([trial.spec for trial in trials])
                 if self.dry_run or seconds is not None:
-                    planned = plan(study.specs, trials, num_workers=num_workers, seconds=seconds)
+                    with measuring() as tell:
+                        planned = plan(study.specs, trials, num_workers=num_workers, seconds=seconds, tell=tell)
                     trials = list(planned.trials)
                 if not self.dry_run:
                     engine = make_engine(
@@ -94,7 +98,8 @@ class Study:
                     )
                     held.enter_context(locked(root))
             if made:
-                say(f"{len(made)} runs of the study have ended elsewhere and are copied from there.")
+                copied = "would be" if self.dry_run else "are"
+                say(f"{len(made)} runs of the study have ended elsewhere and {copied} copied from there.")
             if self.dry_run:
                 show_plan(study, planned, json=self.json)
                 return 0
@@ -108,7 +113,7 @@ class Study:
             except OSError as error:
                 say(f"surefoot: the study stopped: {error}")
                 return 1
-        stale = [folder for folder in study_runs(root) if not made_alike(folder.record)]
+        stale = [run for run in study_runs(root) if run.status != "damaged" and not made_alike(run.record)]
         if stale:
             say(f"{len(stale)} runs were made by other code or versions and are used as they are: see --rerun stale.")
         with request():

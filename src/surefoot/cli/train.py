@@ -91,7 +91,10 @@ def _stop_flag() -> Iterator[Any]:
             raise KeyboardInterrupt  # twice: at once
         asked = True
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    asking = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup has it
+        asking.append(signal.SIGHUP)
+    before = {number: signal.signal(number, ask) for number in asking}
     try:
         yield lambda: asked
     finally:

@@ -146,8 +146,8 @@ def _splits(facts: Facts) -> Finding | None:
         return Finding(
             "train and test", "fine", f"Training and test samples do not differ beyond doubt: {size}.", numbers
         )
-    less = "less" if train.whole.gap < test.whole.gap else "more"
-    sentence = f"The model is {less} overconfident on what it was trained on: {size}."
+    lower = "lower" if train.whole.gap < test.whole.gap else "higher"
+    sentence = f"Beside accuracy, confidence is {lower} on what the model was trained on: {size}."
     return Finding("train and test", "look", sentence, numbers)
 
 

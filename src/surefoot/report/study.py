@@ -1,6 +1,7 @@
 """A study's outcome as files: Markdown, CSV, JSON and the page."""
 
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -96,7 +97,8 @@ def origin_lines(outcome: Mapping[str, Any]) -> tuple[str, ...]:
     if len(lines) > 1:
         lines.append("The runs were made by more than one version of the code: compare them with care.")
     lines += outcome["notes"]
-    lines.append(f"Made by: surefoot study {outcome['study']} --scale {outcome['scale']}")
+    named = [shlex.quote(text) for text in (outcome.get("file") or outcome["study"], outcome["scale"])]
+    lines.append(f"Made by: surefoot study {named[0]} --scale {named[1]}")
     return tuple(lines)
 
 

@@ -58,7 +58,8 @@ def run(
     group = processes or Processes()
     with locked(folder.path):
         folder.forget()
-        before = folder.record if folder.status != "absent" else None
+        damaged = folder.status == "damaged"
+        before = folder.record if folder.status != "absent" and not damaged else None
         if before is not None and not rerun and folder.ended:
             told = () if made_alike(before) else (f"{spec.label} was made by {_other(before)}.",)
             group.told(False)
@@ -70,6 +71,8 @@ def run(
             notes = keeper.resume_or_clear(resume=alike and not rerun)
             if before is not None and not alike and not rerun:
                 notes += (f"{spec.label} was begun by {_other(before)} and starts again.",)
+            if damaged:
+                notes += (f"The run.json of {spec.label} could not be read: it starts again.",)
             group.told({"spent": keeper.spent, "from": keeper.resumed})
             status, reason = keeper.train()
             return Ended(status, reason, notes)

@@ -57,9 +57,12 @@ class RunFolder:
 
     @property
     def status(self) -> str:
-        """running, done, diverged, interrupted, failed; or absent."""
+        """running, done, diverged, interrupted, failed; absent; or damaged, where run.json cannot be read."""
         known = "record" in self.__dict__ or (self.path / "run.json").exists()
-        return str(self.record["status"]) if known else "absent"
+        try:
+            return str(self.record["status"]) if known else "absent"
+        except ValueError:
+            return "damaged"
 
     @property
     def ended(self) -> bool:

@@ -43,8 +43,25 @@ def _named(groups: Groups, name: str) -> list[str]:
     return [method for method in found if options <= set(method.split())]
 
 
-def _find(groups: Groups, name: str) -> str | None:
-    return next(iter(_named(groups, name)), None)
+def _alike(groups: Groups, name: str, one: str) -> list[str]:
+    """Of the methods of this name those whose options are most like those of `one`: like is compared with like.
+
+    More than one where nothing tells which, as where only they have the option in which they differ.
+    """
+    own = _options(one)
+
+    def unlike(method: str) -> tuple[int, int]:
+        shared = [own[key] == value for key, value in _options(method).items() if key in own]
+        return shared.count(False), -shared.count(True)
+
+    found = _named(groups, name)
+    best = min(map(unlike, found), default=None)
+    return [method for method in found if unlike(method) == best]
+
+
+def _options(method: str) -> dict[str, str]:
+    pairs = (word.partition("=") for word in method.split() if "=" in word)
+    return {key: value for key, _, value in pairs}
 
 
 @dataclass(frozen=True)
@@ -120,15 +137,15 @@ class Comparison:
     def _differences(self, runs: Sequence[Trajectory], groups: Groups) -> Table:
         shown = self._shown(runs)
         rows: list[tuple[Cell, ...]] = []
-        base = _find(groups, self.baseline)
-        for method in groups:
-            if base is None or method == base:
-                continue
-            cells: list[Cell] = []
-            for key in shown:
-                off = differences(groups[method], groups[base], last(key))
-                cells.append(with_interval([scale_of(key) * value for value in off.values()]))
-            rows.append((method, *cells))
+        bases = _named(groups, self.baseline)
+        for method in (method for method in groups if method not in bases):
+            for base in _alike(groups, self.baseline, method):
+                cells: list[Cell] = []
+                for key in shown:
+                    off = differences(groups[method], groups[base], last(key))
+                    cells.append(with_interval([scale_of(key) * value for value in off.values()]))
+                rows.append((method if len(bases) == 1 else f"{method} from {base}", *cells))
+        base = bases[0] if len(bases) == 1 else self.baseline
         return Table(
             name="differences",
             title=f"Difference from {base}, paired by seed: mean and 95 % interval (Student's)",
@@ -147,22 +164,25 @@ class Comparison:
 
 
 def judged(groups: Groups, claim: Claim) -> list[Judged]:
-    """A claim for every setting of its better method; nothing where the study lacks one of its methods."""
-    than = _find(groups, claim.than)
-    beyond = [_find(groups, name) for name in claim.beyond or ()]
-    if than is None or None in beyond:
-        return []
+    """A claim for every setting of its better method, each against the other method in the setting most like it.
+
+    Nothing where the study lacks one of its methods.
+    """
+    better, than = (_named(groups, name) for name in (claim.better, claim.than))
     rows: list[Judged] = []
-    better = _named(groups, claim.better)
-    for one in better:
-        off = differences(groups[one], groups[than], last(claim.quantity))
+    pairs = [(method, like) for method in better for like in _alike(groups, claim.than, method)]
+    for one, other in pairs:
+        off = differences(groups[one], groups[other], last(claim.quantity))
         if claim.beyond:
-            first, second = (groups[method] for method in beyond if method)
+            beyond = [_alike(groups, name, one)[:1] for name in claim.beyond]
+            if [] in beyond:
+                return []
+            first, second = (groups[method] for (method,) in beyond)
             off = less(off, differences(first, second, last(claim.quantity)))
         scaled = [scale_of(claim.quantity) * value for value in off.values()]
         told = f"{name_of(claim.quantity)}: {with_interval(scaled)}" if scaled else "-"
-        text = claim.text if len(better) < 2 else f"{claim.text} ({one})"
-        rows.append((text, told, verdict(scaled, lower=claim.lower, limit=claim.limit)))
+        setting = f" ({one} against {other})" if len(than) > 1 else f" ({one})" if len(better) > 1 else ""
+        rows.append((claim.text + setting, told, verdict(scaled, lower=claim.lower, limit=claim.limit)))
     return rows
 
 

@@ -23,10 +23,11 @@ Rerun = Literal["none", "stale", "all"]
 def missing(study: Study, root: Path, *, rerun: Rerun = "none") -> list[Trial]:
     """What is to do of a study in its folder: the runs that have not ended, and those asked for again.
 
-    Everything that can be wrong with them is found here, before the first one starts. Writes nothing.
+    Writes nothing. Whether they can run here, `preflight` tells.
     """
-    if root.exists() and not root.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(root))
+    there = next(path for path in (root.absolute(), *root.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(there))
     if (root / "study.json").exists():
         held = study_record(root)
         if (held["study"], held["scale"]) != (study.name, study.scale):
@@ -36,13 +37,11 @@ def missing(study: Study, root: Path, *, rerun: Rerun = "none") -> list[Trial]:
         analysis.check(spec)
     todo = []
     for spec in study.specs:
-        folder = RunFolder(root / "runs" / spec.id)
+        folder = RunFolder(root.absolute() / "runs" / spec.id)  # workers may live in another folder
         ended = folder.ended
         stale = ended and not made_alike(folder.record)
         if not ended or rerun == "all" or (rerun == "stale" and stale):
             todo.append(Trial(spec, folder.path, anew=ended))
-    if todo:
-        preflight([trial.spec for trial in todo])
     return todo
 
 
@@ -70,7 +69,7 @@ def preflight(specs: Sequence[RunSpec]) -> None:
     from surefoot.runs.build import build, check
 
     for spec in specs:
-        check(spec)
+        _checked(check, spec)
     parts = {repr(spec.data): spec.data for spec in specs}
     loaded = {key: DATASETS[data.name](**data.options) for key, data in parts.items()}
     with torch.random.fork_rng():
@@ -78,10 +77,23 @@ def preflight(specs: Sequence[RunSpec]) -> None:
             build(spec, data=loaded[repr(spec.data)])
 
 
+def _checked(check: Callable[[RunSpec], None], spec: RunSpec) -> None:
+    try:
+        check(spec)
+    except ValueError as error:
+        if "must be a list" not in str(error):
+            raise
+        told = (
+            "In a study's grid a list is several values, each for runs of their own: one that is a list is [[8, 16]]."
+        )
+        raise ValueError(f"{error} {told}") from None
+
+
 def _record(study: Study) -> dict[str, Any]:
     return {
         "study": study.name,
         "scale": study.scale,
+        **({"file": study.file} if study.file else {}),
         "title": study.title,
         "about": study.about,
         "axes": study.axes,

@@ -3,7 +3,7 @@
 import json
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -46,14 +46,21 @@ def kind(spec: RunSpec) -> str:
     return json.dumps(tree, sort_keys=True)
 
 
-def costs(specs: Iterable[RunSpec]) -> dict[str, Cost]:
-    """The cost of every kind among the specs, each measured on the one with the smallest learning rate."""
+def costs(specs: Iterable[RunSpec], *, tell: Callable[[int, int], None] = lambda done, of: None) -> dict[str, Cost]:
+    """The cost of every kind among the specs, each measured on the one with the smallest learning rate.
+
+    Before each of them `tell` is called with how many are done, of how many.
+    """
     chosen: dict[str, RunSpec] = {}
     for spec in specs:
         known = chosen.setdefault(kind(spec), spec)
         if _lr(spec) < _lr(known):  # the least likely to diverge at once
             chosen[kind(spec)] = spec
-    return {name: measured(spec) for name, spec in chosen.items()}
+    found: dict[str, Cost] = {}
+    for name, spec in chosen.items():
+        tell(len(found), len(chosen))
+        found[name] = measured(spec)
+    return found
 
 
 def measured(spec: RunSpec) -> Cost:

@@ -37,5 +37,7 @@ def usable_cores() -> int:
 _ENGINES: dict[str, Callable[[int, str | None, dict[str, Any], Path], Engine]] = {
     "local": lambda num_workers, address, options, logs: LocalEngine(num_workers),
     "ray": lambda num_workers, address, options, logs: ClusterEngine(RayBackend(address)),
-    "slurm": lambda num_workers, address, options, logs: ClusterEngine(SlurmBackend(logs, num_workers, options)),
+    "slurm": lambda num_workers, address, options, logs: ClusterEngine(
+        SlurmBackend(logs, num_workers, options, cluster=options.pop("cluster", "slurm"))
+    ),
 }

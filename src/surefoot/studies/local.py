@@ -144,7 +144,8 @@ def _work(connection: Connection, checkpoint_seconds: float) -> None:
         if idle and first:
             raise SystemExit
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    for number in (signal.SIGINT, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else ())):
+        signal.signal(number, signal.SIG_IGN)  # the parent decides
     signal.signal(signal.SIGTERM, leave)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     threading.Thread(target=_die_with_parent, daemon=True).start()

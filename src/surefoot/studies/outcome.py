@@ -57,7 +57,8 @@ OUTCOMES: dict[str, Analysis] = {
 
 
 PAPERS_OWN = ("cifar10", "cifar10-5k")  # the data that the table of Too Sharp, Too Sure is of
-_DAMAGED = {"status": "damaged", "reason": "its last rows are missing; the study's command does it again"}
+_AGAIN = "the study's command does it again"
+_DAMAGED = {"status": "damaged", "reason": f"its last rows are missing; {_AGAIN}"}
 _CERTIFIED = [
     f"{split}/{key}"
     for split in ("train", "test")
@@ -95,6 +96,9 @@ def study_outcome(root: Path) -> dict[str, Any]:
     trajectories = []
     states = {run: {"status": "missing", "reason": ""} for run in record["runs"]}
     for folder in folders:
+        if folder.status == "damaged":
+            states[folder.path.name] = {**_DAMAGED, "reason": "its run.json cannot be read; " + _AGAIN}
+            continue
         states[folder.path.name] = {"status": folder.status, "reason": str(folder.record.get("reason", ""))}
         if folder.status != "done":
             continue
@@ -117,6 +121,7 @@ def study_outcome(root: Path) -> dict[str, Any]:
     criteria = [Criterion.of(table) for table in record.get("claims", [])]
     return {
         **{key: record[key] for key in ("study", "scale", "title", "about")},
+        "file": record.get("file"),
         "axes": told_axes(record.get("axes", {})),
         "partial": any(item["status"] not in ("done", "diverged", "failed") for item in named),
         "num_runs": dict(Counter(item["status"] for item in named)),
@@ -158,5 +163,6 @@ def _costs(folders: list[RunFolder]) -> list[dict[str, Any]]:
 def _origins(folders: list[RunFolder]) -> list[dict[str, Any]]:
     """The distinct makers of the runs: code, commit, versions, hardware, and how many runs each made."""
     keys = ("code", "commit", "versions", "hardware")
-    made = Counter(json.dumps({key: folder.record.get(key) for key in keys}) for folder in folders)
+    records = [folder.record for folder in folders if folder.status != "damaged"]
+    made = Counter(json.dumps({key: record.get(key) for key in keys}) for record in records)
     return [{**json.loads(maker), "num_runs": count} for maker, count in made.items()]

@@ -57,7 +57,7 @@ def method_named(runs: Sequence[Trajectory], name: str) -> str:
     methods = {method_of(run.spec): method_of(run.spec, options=False) for run in runs}
     short = [method for method, plain in methods.items() if plain == name]
     if not short:
-        short = [m for m in methods if set(name.split()) <= set(m.split()) and m.split()[0] == name.split()[0]]
+        short = [m for m in methods if set(name.split()) <= set(m.split()) and m.split()[:1] == name.split()[:1]]
     if name in methods:
         return name
     if len(short) == 1:

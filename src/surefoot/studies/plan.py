@@ -4,7 +4,7 @@ import heapq
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from surefoot.runs.spec import RunSpec
@@ -36,15 +36,30 @@ class Plan:
         return clock.end
 
 
-def plan(specs: Sequence[RunSpec], todo: Sequence[Trial], *, num_workers: int, seconds: float | None = None) -> Plan:
+def plan(
+    specs: Sequence[RunSpec],
+    todo: Sequence[Trial],
+    *,
+    num_workers: int,
+    seconds: float | None = None,
+    tell: Callable[[int, int], None] = lambda done, of: None,
+) -> Plan:
     """The trials to do of a study's specs, all or as many as fit into `seconds`, this call included.
 
     What fits is chosen breadth first: each method's first point with the first seed, then the second points, ..., then
     the second seed. A layer that does not fit as a whole is the last one, and has what of it fits. ValueError if
-    nothing does.
+    nothing does. `tell` hears how many of the short runs that tell the time are done, of how many.
     """
     begun = time.monotonic()
-    found = costs(trial.spec for trial in todo)
+
+    def in_time(done: int, of: int) -> None:
+        if seconds is not None and time.monotonic() - begun > seconds:
+            raise ValueError(
+                f"`budget` must be longer: {told(seconds)} went by measuring {done} of {of} kinds of runs."
+            )
+        tell(done, of)
+
+    found = costs((trial.spec for trial in todo), tell=in_time)
     took = time.monotonic() - begun
     each = {trial.id: found[kind(trial.spec)].of(trial.spec) for trial in todo}
     chosen = list(todo) if seconds is None else _fitting(specs, todo, each, num_workers, seconds - took)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from surefoot.runs.toml import assign, read_toml
 from surefoot.runs.typecheck import check_type
 from surefoot.studies.criteria import Criterion
 
-_KEYS = {"title": str, "outcome": str, "scales": dict}
+_KEYS = {"title": str, "outcome": str, "scales": dict, "claims": list[dict]}  # type: ignore[type-arg]
 _ROLES = {"scientific": list[str], "nuisance": list[str], "fixed": list[str]}
 _SCALE_KEYS = {"about": str, "seeds": list[int], "run": dict, "grid": list[dict]}  # type: ignore[type-arg]
 
@@ -30,6 +30,7 @@ class Study:
     axes: Mapping[str, tuple[str, ...]]  # of what the runs differ in: asked about, varied beside it, or bound to it
     claims: tuple[Criterion, ...]  # how each is tested
     specs: tuple[RunSpec, ...]
+    file: str | None = None  # where it is none of surefoot's own
 
 
 def read_study(name: str, *, scale: str | None = None) -> Study:
@@ -37,7 +38,7 @@ def read_study(name: str, *, scale: str | None = None) -> Study:
     path = Path(name) if name.endswith(".toml") else look_up("study", name, study_files())
     tree = read_toml(path)
     try:
-        return _study(path.stem, tree, scale)
+        return replace(_study(path.stem, tree, scale), file=name if name.endswith(".toml") else None)
     except ValueError as error:
         raise ValueError(f"In {path.name}: {error}") from None
 
@@ -67,10 +68,13 @@ def scale_names(path: Path) -> list[str]:
 
 def _study(name: str, tree: Mapping[str, Any], scale: str | None) -> Study:
     axes, claims = tree.get("axes"), tree.get("claims", [])
-    _check_keys("a study", {key: value for key, value in tree.items() if key not in ("axes", "claims")}, _KEYS)
-    check_type("claims", claims, list[dict])  # type: ignore[type-arg]
-    scale = scale or next(iter(tree["scales"]), "")
+    _check_keys("a study", {"claims": [], **tree}, _KEYS, more=("axes",))
+    if not tree["scales"]:
+        raise ValueError("a study needs at least one scale, as in [scales.digits].")
+    scale = scale or next(iter(tree["scales"]))
     chosen = look_up("scale", scale, tree["scales"])
+    if Path(scale).name != scale:
+        raise ValueError(f"a scale's name must be one that a folder can have, got {scale!r}.")
     _check_keys(f"[scales.{scale}]", chosen, _SCALE_KEYS)
     if not chosen["seeds"] or not chosen["grid"]:
         raise ValueError(f"[scales.{scale}] needs at least one seed and one block of the grid.")
@@ -117,12 +121,12 @@ def _varied(specs: Sequence[RunSpec]) -> list[str]:
     return [key for key, held in values.items() if len(set(held)) > 1 or len(held) < len(specs)]
 
 
-def _check_keys(where: str, tree: Any, known: Mapping[str, Any]) -> None:
+def _check_keys(where: str, tree: Any, known: Mapping[str, Any], *, more: Sequence[str] = ()) -> None:
     if not isinstance(tree, Mapping):
         raise ValueError(f"{where} must be a table, got {tree!r}.")
     for key in tree:
-        if key not in known:
-            raise unknown(f"key in {where}", key, known)
+        if key not in known and key not in more:
+            raise unknown(f"key in {where}", key, [*known, *more])
     for key in known:
         if key not in tree:
             raise ValueError(f"{where} needs `{key}`.")
@@ -137,6 +141,9 @@ def _points(common: Mapping[str, Any], block: Mapping[str, Any]) -> Iterator[dic
             raise ValueError(f"`{'.'.join(keys)}` in the grid lists no values.")
     for values in product(*(value if isinstance(value, list) else [value] for value in axes.values())):
         point: dict[str, Any] = deepcopy(dict(common))
+        for keys in _empty(block):  # as in `scores = {}`, an observer with its defaults
+            if not isinstance(_at(point, keys), dict):
+                assign(point, list(keys), {})
         for keys, value in zip(axes, values, strict=True):
             assign(point, list(keys), value)
         yield point
@@ -148,3 +155,15 @@ def _leaves(tree: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator[t
             yield from _leaves(value, (*prefix, key))
         else:
             yield (*prefix, key), value
+
+
+def _empty(tree: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _empty(value, (*prefix, key)) if value else [(*prefix, key)]
+
+
+def _at(tree: Any, keys: Sequence[str]) -> Any:
+    for key in keys:
+        tree = tree.get(key) if isinstance(tree, Mapping) else None
+    return tree
