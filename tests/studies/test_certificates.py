@@ -98,6 +98,17 @@ def test_a_failure_is_laid_at_the_family_whose_sides_show_it() -> None:
     assert told[INSIDE][1] == "cannot tell at this scale"  # never interpolating
 
 
+def test_the_bound_of_sharpness_by_robust_margins_is_told_from_the_rows() -> None:
+    claim = "no failure: Theorem 4.1 (ii) with robust margins: sharpness <= 2 C_J^2 (K - 1) Q0"
+    run = trajectory([1.0] * 6, [1.0] * 6, [2.0] * 6)  # bounded by 10
+    assert told_of(run)[claim] == ("-", "cannot tell at this scale")
+    for row in run.rows:
+        row["train/log_robust_moment"] = 1.5
+    assert told_of(run)[claim] == ("0 failures in 6 evaluations", "holds")
+    run.rows[3]["train/log_robust_moment"] = 1.0 - math.log(10) - 0.1  # no proof allows it: less than 1
+    assert told_of(run)[claim] == ("1 failures in 6 evaluations", "does not hold")
+
+
 def test_who_carries_the_tail() -> None:
     claim = "the worst tenth of the margins carries most of Q after the last step: train set"
     few, many = (trajectory([1.0] * 5, [1.0] * 5, [2.0] * 5) for _ in range(2))

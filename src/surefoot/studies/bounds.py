@@ -1,5 +1,6 @@
 """Which bounds held at the observed steps of runs, a family at a time."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -16,14 +17,16 @@ class Family:
     """Inequalities that are claimed together, and how the rows of runs tell whether they held.
 
     `counter` is the quantity that counts failures, of this family and others. Where it is not 0, `sides` (what is
-    bounded, and the bound) tell whether it was this one; without them that is not known.
+    bounded, and the bound) tell whether it was this one; without them that is not known. Where nothing counted them,
+    `counter` is a quantity of the rows that can tell, and `sides` decide, with the bound `widened` by exp(first - second).
     """
 
     says: str
-    counter: Literal["failed", "robust_failed"]
+    counter: Literal["failed", "robust_failed", "log_robust_moment"]
     interpolating: bool = False  # claims something only where every sample is right
     needs: str = ""  # a quantity that has to be known
     sides: tuple[str, str] | None = None
+    widened: tuple[str, str] | None = None
 
 
 FAMILIES = (
@@ -31,6 +34,12 @@ FAMILIES = (
     Family("Theorem 4.1 (i) with robust margins: ECE <= (K - 1) Q0", "robust_failed"),
     Family(
         "Theorem 4.1 (ii): sharpness <= 2 C_J^2 (K - 1) Q", "failed", sides=("certified_sharpness", "bound_sharpness")
+    ),
+    Family(
+        "Theorem 4.1 (ii) with robust margins: sharpness <= 2 C_J^2 (K - 1) Q0",
+        "log_robust_moment",
+        sides=("certified_sharpness", "bound_sharpness"),
+        widened=("log_robust_moment", "log_margin_moment"),
     ),
     Family("Theorem 4.2 (i): Q / K <= ECE <= (K - 1) exp(-gamma)", "failed", interpolating=True),
     Family("Theorem 4.2 (ii), (iii): sharpness <= 2 C_J^2 K (K - 1) ECE", "failed", interpolating=True),
@@ -82,9 +91,11 @@ def _evaluated(family: Family, row: Row, split: str) -> Literal["holds", "fails"
         return "unmet"
     if family.needs and row.get(f"{split}/{family.needs}") is None:
         return "unmet"
-    if not row[f"{split}/{family.counter}"]:
+    if not family.widened and not row[f"{split}/{family.counter}"]:
         return "holds"
     measured, bound = (row.get(f"{split}/{side}") for side in family.sides or ("", ""))
-    if measured is None or bound is None:
+    wide, narrow = (row.get(f"{split}/{side}") for side in family.widened) if family.widened else (0.0, 0.0)
+    if measured is None or bound is None or wide is None or narrow is None:
         return "untold"
+    bound *= math.exp(wide - narrow)
     return "holds" if measured <= bound * (1 + _ROUNDING) else "fails"
