@@ -1,7 +1,7 @@
 import pytest
 
 from surefoot.runs.spec import RunSpec
-from surefoot.studies.comparison import Claim, Comparison, by_method, judged, method_of
+from surefoot.studies.comparison import Claim, Comparison, _alike, _options, by_method, judged, method_of
 from surefoot.studies.correlation import Trajectory
 from surefoot.studies.seeds import differences, last, verdict
 
@@ -78,6 +78,21 @@ def test_like_is_compared_with_like() -> None:
         "sam rho=0.1 momentum=0.0 from sgd momentum=0.0",
         "sam rho=0.1 momentum=0.9 from sgd momentum=0.9",
     ]
+
+
+def test_options_of_different_parts_are_not_one() -> None:
+    groups = by_method(
+        [
+            run(
+                {"name": name, "gamma": gamma} if name == "csam" else {"name": name}, seed, 0.1 + 0.01 * seed, loss=loss
+            )
+            for name, gamma, loss in (("csam", 1.0, "cross_entropy"), ("sgd", 0, "focal"), ("sgd", 0, "dual_focal"))
+            for seed in range(2)
+        ]
+    )
+    method = "csam gamma=1.0 + focal gamma=3.0"
+    assert _options(method) == {("optimizer", "gamma"): "1.0", ("focal", "gamma"): "3.0"}
+    assert _alike(groups, "csam", method) == ["csam gamma=1.0"]
 
 
 def test_what_nothing_tells_apart_is_compared_with_all_of_it() -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from surefoot.cli import main
+from surefoot.cli.watch import progress_table
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import RunFolder
 from surefoot.studies.engine import Trial
@@ -224,9 +225,12 @@ def test_a_run_whose_record_cannot_be_read_is_named_and_done_again(
     broken = next(Path("out/runs").iterdir())
     before = (broken / "metrics.jsonl").read_bytes()
     (broken / "run.json").write_text("")
-    for reading in (["report", "out", "--no-page"], ["diagnose", "out"]):
+    for reading in (["report", "out", "--no-page", "--archive", "--out", "kept"], ["diagnose", "out"]):
         assert main(reading) == 0
     told = capsys.readouterr()
+    assert told.err.count(f"{broken} is damaged and left out.") == 2
+    assert len(list(Path("kept/runs").iterdir())) == 1
+    assert [row[1] for row in progress_table(Path("out")).rows].count("damaged") == 1
     assert "damaged" in told.out
     assert "run.json cannot be read" in told.out
     assert main(["compare", "out", "", "gd"]) == 2
@@ -234,5 +238,25 @@ def test_a_run_whose_record_cannot_be_read_is_named_and_done_again(
     assert main(command) == 0
     assert "1 to do" in capsys.readouterr().err
     assert RunFolder(broken).status == "done"
-    assert (broken / "metrics.jsonl").read_bytes() == before
+    assert (broken / "metrics.jsonl").read_bytes() == (broken / "metrics.jsonl.damaged").read_bytes() == before
     assert "Made by: surefoot study 'my study.toml' --scale digits" in Path("out/tables.md").read_text()
+
+
+def test_a_record_that_the_disk_refuses_is_not_damage(tmp_path: Path) -> None:
+    (tmp_path / "run.json").mkdir()
+    with pytest.raises(IsADirectoryError):
+        _ = RunFolder(tmp_path).status
+
+
+def test_under_nohup_a_closed_terminal_is_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        for handler in (signal.SIG_IGN, signal.SIG_DFL):
+            signal.signal(signal.SIGHUP, handler)
+            assert main(["list", "losses"]) == 0
+            assert (signal.getsignal(signal.SIGHUP) == signal.SIG_IGN) == (handler == signal.SIG_IGN)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGHUP)  # the second one of a terminal that is closed
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from references.stand_in import write_stand_ins
+from surefoot.cli import main
 from surefoot.runs.build import build, check
 from surefoot.runs.spec import Part
 from surefoot.studies.comparison import method_of
@@ -195,16 +196,18 @@ def test_an_empty_table_in_the_grid_is_kept_and_takes_nothing_away(tmp_path: Pat
     assert asked.observers["posthoc"] == {"maps": ["temperature"]}
 
 
-def test_a_list_that_a_grid_takes_for_an_axis_is_explained(tmp_path: Path) -> None:
+def test_a_list_that_a_grid_takes_for_an_axis_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "why.toml").write_text(GOOD + "model = { name = 'mlp', widths = [8, 16] }\n")
-    study = read_study(str(tmp_path / "why.toml"), scale="small")
-    with pytest.raises(ValueError, match=r"got 8\. In a study's grid a list is several values.*\[\[8, 16\]\]"):
-        preflight([trial.spec for trial in missing(study, tmp_path / "out")])
+    assert main(["study", str(tmp_path / "why.toml"), "--out", str(tmp_path / "out"), "--no-page"]) == 2
+    told = capsys.readouterr().err
+    assert "got 8. In a study's grid a list is several values" in told
+    assert "[[8, 16]]" in told
 
 
-def test_a_scale_whose_folder_would_lie_elsewhere_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "why.toml").write_text(GOOD.replace("scales.small", 'scales."../small"'))
-    with pytest.raises(ValueError, match=r"a scale's name must be one that a folder can have, got '../small'"):
+@pytest.mark.parametrize("name", ["../small", "..", "", "a/b"])
+def test_a_scale_whose_folder_would_lie_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "why.toml").write_text(GOOD.replace("scales.small", f'scales."{name}"'))
+    with pytest.raises(ValueError, match=f"a scale's name must be one that a folder can have, got '{name}'"):
         read_study(str(tmp_path / "why.toml"))
 
 

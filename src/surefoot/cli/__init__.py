@@ -3,6 +3,7 @@
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Annotated
 
 import tyro
@@ -83,5 +84,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _leave_tidily() -> None:
     """Asked to go, or left by its terminal, a command leaves as on Ctrl-C; under nohup it stays."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
-        signal.signal(signal.SIGHUP, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, _hang_up)
+
+
+def _hang_up(number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a terminal that is closed may send it twice
+    raise KeyboardInterrupt

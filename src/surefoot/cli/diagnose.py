@@ -75,9 +75,12 @@ class Diagnose:
         from surefoot.studies.outcome import study_runs
 
         single = (self.path / "run.json").exists()
-        folders = [RunFolder(self.path)] if single else [r for r in study_runs(self.path) if r.status != "damaged"]
+        folders = [RunFolder(self.path)] if single else study_runs(self.path)
         found = []
         for folder in folders:
+            if folder.status == "damaged" and not single:
+                say(f"{folder.path} is damaged and left out.")
+                continue
             rows, notes = folder.rows()
             reason = str(folder.record.get("reason", ""))
             facts = run_facts(folder.spec, rows, status=folder.status, reason=reason)

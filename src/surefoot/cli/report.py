@@ -62,7 +62,10 @@ class Report:
             if self.archive:
                 write_atomically(out / "study.json", (self.folder / "study.json").read_bytes())
                 for run in study_runs(self.folder):
-                    run.archive(out / "runs" / run.path.name)
+                    if run.status == "damaged" or (run.status == "done" and not run.ended):
+                        say(f"{run.path} is damaged and left out.")
+                    else:
+                        run.archive(out / "runs" / run.path.name)
             self._draw(study_runs(self.folder), out)
         show(outcome, self.folder, out, page=not self.no_page, json=self.json)
         return 0

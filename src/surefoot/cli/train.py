@@ -55,7 +55,7 @@ class Train:
             preflight([spec])
             folder = RunFolder(self.out / spec.id)
             with locked(folder.path):
-                folder.ended  # noqa: B018 (an unreadable record is said here)
+                pass  # one that another process holds is said here
         keep_freed_memory()
         with bars(1) as shown, _stop_flag() as stop:
             shown.start(spec.id, spec.label, spec.budget)
@@ -87,12 +87,12 @@ def _stop_flag() -> Iterator[Any]:
 
     def ask(number: int, frame: FrameType | None) -> None:
         nonlocal asked
-        if asked:
+        if asked and number != signal.SIGHUP:  # which a terminal that is closed may send twice
             raise KeyboardInterrupt  # twice: at once
         asked = True
 
     asking = [signal.SIGINT, signal.SIGTERM]
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup has it
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup has it
         asking.append(signal.SIGHUP)
     before = {number: signal.signal(number, ask) for number in asking}
     try:

@@ -127,7 +127,7 @@ def live_page(root: Path) -> str:
         ((folder, rows),) = runs
         facts = run_facts(folder.spec, rows, status=folder.status, reason=str(folder.record.get("reason", "")))
         return run_page(folder.record, folder.spec, rows, diagnose(facts), live=True).html()
-    held = [(folder.spec, rows) for folder, rows in runs if rows]
+    held = [(folder.spec, rows) for folder, rows in runs if rows and folder.status != "damaged"]
     return study_page(study_outcome(root), held, live=True).html()
 
 
@@ -135,6 +135,9 @@ def progress_table(root: Path) -> Table:
     """How far every run is, and its last observation."""
     rows: list[tuple[Cell, ...]] = []
     for folder in folders(root):
+        if folder.status == "damaged":
+            rows.append((folder.path.name, folder.status, *[None] * 6))
+            continue
         observed, _ = folder.rows()
         last = observed[-1] if observed else {}
         done = last.get("gradients")

@@ -59,7 +59,9 @@ def run(
     with locked(folder.path):
         folder.forget()
         damaged = folder.status == "damaged"
-        before = folder.record if folder.status != "absent" and not damaged else None
+        if damaged:
+            folder.set_aside()
+        before = folder.record if folder.status != "absent" else None
         if before is not None and not rerun and folder.ended:
             told = () if made_alike(before) else (f"{spec.label} was made by {_other(before)}.",)
             group.told(False)
@@ -72,7 +74,9 @@ def run(
             if before is not None and not alike and not rerun:
                 notes += (f"{spec.label} was begun by {_other(before)} and starts again.",)
             if damaged:
-                notes += (f"The run.json of {spec.label} could not be read: it starts again.",)
+                notes += (
+                    f"The run.json of {spec.label} could not be read: it starts again. What was there is kept as *.damaged.",
+                )
             group.told({"spent": keeper.spent, "from": keeper.resumed})
             status, reason = keeper.train()
             return Ended(status, reason, notes)

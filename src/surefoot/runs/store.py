@@ -19,6 +19,10 @@ from surefoot.runs.spec import RunSpec
 Row = dict[str, float | None]
 
 
+class DamagedError(ValueError):
+    """A record that was cut off or overwritten: it holds no JSON."""
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """One run on disk.
@@ -57,11 +61,11 @@ class RunFolder:
 
     @property
     def status(self) -> str:
-        """running, done, diverged, interrupted, failed; absent; or damaged, where run.json cannot be read."""
+        """running, done, diverged, interrupted, failed; absent; or damaged, where run.json holds no JSON."""
         known = "record" in self.__dict__ or (self.path / "run.json").exists()
         try:
             return str(self.record["status"]) if known else "absent"
-        except ValueError:
+        except DamagedError:
             return "damaged"
 
     @property
@@ -90,6 +94,13 @@ class RunFolder:
         """Read the record again when it is asked for: another process may have written it."""
         self.__dict__.pop("record", None)
         self.__dict__.pop("spec", None)
+
+    def set_aside(self) -> None:
+        """Give the rows and the record of a damaged run other names, so that it can start again and nothing is lost."""
+        for path in (self.metrics, self.path / "run.json"):
+            if path.exists():
+                os.replace(path, path.with_name(f"{path.name}.damaged"))
+        self.forget()
 
     def append(self, row: Mapping[str, float]) -> None:
         """Add one row to metrics.jsonl; what is not finite is stored as null."""
@@ -161,13 +172,17 @@ def newer(versions: Any) -> str:
 
 
 def read_record(path: Path, keys: Mapping[str, type], *, kind: str) -> dict[str, Any]:
-    """A JSON object with at least `keys` of their types; ValueError where the file is missing or something else."""
+    """A JSON object with at least `keys` of their types; ValueError where the file is missing or something else.
+
+    DamagedError, one of them, where it holds no JSON; what the disk refuses (OSError) is no damage.
+    """
+    told = f"{path.parent} is not a {kind} folder: it has no readable {path.name}."
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        whole = isinstance(record, dict) and all(isinstance(record.get(key), type_) for key, type_ in keys.items())
-    except (OSError, ValueError):
-        whole = False
-    if not whole:
-        raise ValueError(f"{path.parent} is not a {kind} folder: it has no readable {path.name}.")
-    found: dict[str, Any] = record
-    return found
+    except (FileNotFoundError, NotADirectoryError):
+        raise ValueError(told) from None
+    except ValueError:
+        raise DamagedError(told) from None
+    if not isinstance(record, dict) or not all(isinstance(record.get(key), type_) for key, type_ in keys.items()):
+        raise ValueError(told)
+    return record

@@ -9,6 +9,7 @@ from surefoot.runs.store import Row
 from surefoot.studies.correlation import Trajectory
 from surefoot.table import Cell
 
+_LARGEST = 700.0  # exponent that a float can hold; narrow - wide is at most 0 where the two are right
 _ROUNDING = 1e-6  # relative, of numbers that rows hold
 
 
@@ -18,7 +19,7 @@ class Family:
 
     `counter` is the quantity that counts failures, of this family and others. Where it is not 0, `sides` (what is
     bounded, and the bound) tell whether it was this one; without them that is not known. Where nothing counted them,
-    `counter` is a quantity of the rows that can tell, and `sides` decide, with the bound `widened` by exp(first - second).
+    `counter` is a quantity of the rows that can tell, and `sides` decide, the bound `widened` by exp(first - second).
     """
 
     says: str
@@ -96,6 +97,6 @@ def _evaluated(family: Family, row: Row, split: str) -> Literal["holds", "fails"
     measured, bound = (row.get(f"{split}/{side}") for side in family.sides or ("", ""))
     wide, narrow = (row.get(f"{split}/{side}") for side in family.widened) if family.widened else (0.0, 0.0)
     if measured is None or bound is None or wide is None or narrow is None:
-        return "untold"
-    bound *= math.exp(wide - narrow)
-    return "holds" if measured <= bound * (1 + _ROUNDING) else "fails"
+        return "unmet" if family.widened else "untold"
+    narrower = measured * math.exp(min(narrow - wide, _LARGEST))
+    return "holds" if narrower <= bound * (1 + _ROUNDING) else "fails"

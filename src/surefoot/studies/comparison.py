@@ -59,9 +59,14 @@ def _alike(groups: Groups, name: str, one: str) -> list[str]:
     return [method for method in found if unlike(method) == best]
 
 
-def _options(method: str) -> dict[str, str]:
-    pairs = (word.partition("=") for word in method.split() if "=" in word)
-    return {key: value for key, _, value in pairs}
+def _options(method: str) -> dict[tuple[str, str], str]:
+    """Values by the part that they are an option of, the optimizer or what a loss or ensemble is called, and name."""
+    found: dict[tuple[str, str], str] = {}
+    for place, part in enumerate(method.split(" + ")):
+        name, *words = part.split()
+        for key, _, value in (word.partition("=") for word in words):
+            found["optimizer" if place == 0 else name, key] = value
+    return found
 
 
 @dataclass(frozen=True)
@@ -174,10 +179,10 @@ def judged(groups: Groups, claim: Claim) -> list[Judged]:
     for one, other in pairs:
         off = differences(groups[one], groups[other], last(claim.quantity))
         if claim.beyond:
-            beyond = [_alike(groups, name, one)[:1] for name in claim.beyond]
-            if [] in beyond:
+            beyond = [_alike(groups, name, one) for name in claim.beyond]
+            if any(len(found) != 1 for found in beyond):
                 return []
-            first, second = (groups[method] for (method,) in beyond)
+            first, second = (groups[found[0]] for found in beyond)
             off = less(off, differences(first, second, last(claim.quantity)))
         scaled = [scale_of(claim.quantity) * value for value in off.values()]
         told = f"{name_of(claim.quantity)}: {with_interval(scaled)}" if scaled else "-"

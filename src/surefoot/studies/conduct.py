@@ -69,24 +69,12 @@ def preflight(specs: Sequence[RunSpec]) -> None:
     from surefoot.runs.build import build, check
 
     for spec in specs:
-        _checked(check, spec)
+        check(spec)
     parts = {repr(spec.data): spec.data for spec in specs}
     loaded = {key: DATASETS[data.name](**data.options) for key, data in parts.items()}
     with torch.random.fork_rng():
         for spec in specs:
             build(spec, data=loaded[repr(spec.data)])
-
-
-def _checked(check: Callable[[RunSpec], None], spec: RunSpec) -> None:
-    try:
-        check(spec)
-    except ValueError as error:
-        if "must be a list" not in str(error):
-            raise
-        told = (
-            "In a study's grid a list is several values, each for runs of their own: one that is a list is [[8, 16]]."
-        )
-        raise ValueError(f"{error} {told}") from None
 
 
 def _record(study: Study) -> dict[str, Any]:

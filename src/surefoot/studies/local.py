@@ -144,7 +144,7 @@ def _work(connection: Connection, checkpoint_seconds: float) -> None:
         if idle and first:
             raise SystemExit
 
-    for number in (signal.SIGINT, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else ())):
+    for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the parent decides
     signal.signal(signal.SIGTERM, leave)
     os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -39,15 +39,17 @@ def likeness(recorded: Sequence[Row], now: Sequence[Row]) -> Likeness:
     """Compare the values that were recorded with those of the same steps now; what is measured since is left out.
 
     >>> likeness([{"step": 0, "test/ece": 0.25, "loss": 2.0}], [{"step": 0, "test/ece": 0.26, "loss": 2.0, "new": 1.0}])
-    Likeness(steps=True, lost=(), values=3, equal=2, points=1.0, relative=0.0384..., where='test/ece at step 0')
+    Likeness(steps=True, lost=(), values=2, equal=1, points=1.0, relative=0.0384..., where='test/ece at step 0')
     """
     lost: set[str] = set()
     values = equal = 0
     points: float | None = None
     relative, where = 0.0, "-"
-    for before, after in zip(recorded, now, strict=False):
+    again = {row["step"]: row for row in now}
+    pairs = [(row, again[row["step"]]) for row in recorded if row["step"] in again]
+    for before, after in pairs:
         lost |= before.keys() - after.keys()
-        for key in before.keys() & after.keys():
+        for key in (key for key in before if key in after and key not in ("step", "gradients")):
             apart = _apart(before[key], after[key])
             values += 1
             equal += before[key] == after[key]
@@ -77,7 +79,7 @@ def shortest(folder: Path) -> RunFolder | None:
 def again(recorded: RunFolder, target: Path) -> RunFolder:
     """Do a recorded run again in another folder; one that has ended there, by this code, is left as it is."""
     made = RunFolder(target)
-    run(recorded.spec, made, rerun=made.status != "absent" and not made_alike(made.record))
+    run(recorded.spec, made, rerun=made.status not in ("absent", "damaged") and not made_alike(made.record))
     return made
 
 
@@ -109,7 +111,7 @@ def main(results: Path, scratch: Path) -> None:
             continue
         try:
             preflight([recorded.spec])
-        except OSError as error:
+        except (OSError, ValueError) as error:
             left.append(f"{name}: {error}")
             continue
         print(f"{name}: {recorded.spec.label}, which took {recorded.record['seconds']:.0f} s", flush=True)

@@ -18,7 +18,7 @@ def made_elsewhere(trials: Iterable[Trial], folders: Sequence[Path]) -> dict[str
     for trial in trials:
         places = (RunFolder(folder / "runs" / trial.id) for folder in folders)
         ended = next((place for place in places if place.ended), None)
-        if ended is not None and RunFolder(trial.folder).status == "absent":
+        if ended is not None and RunFolder(trial.folder).status in ("absent", "damaged"):
             found[trial.id] = ended
     return found
 
@@ -32,7 +32,7 @@ def take(trials: Iterable[Trial], made: Mapping[str, RunFolder]) -> None:
         if trial.id in made:
             half = trial.folder.with_name(f".{trial.id}.part")
             shutil.rmtree(half, ignore_errors=True)
-            shutil.rmtree(trial.folder, ignore_errors=True)  # a lock at most
+            shutil.rmtree(trial.folder, ignore_errors=True)  # a lock, or what is damaged
             try:
                 shutil.copytree(made[trial.id].path, half, ignore=shutil.ignore_patterns("lock"))
                 os.replace(half, trial.folder)

@@ -73,7 +73,7 @@ def _study(name: str, tree: Mapping[str, Any], scale: str | None) -> Study:
         raise ValueError("a study needs at least one scale, as in [scales.digits].")
     scale = scale or next(iter(tree["scales"]))
     chosen = look_up("scale", scale, tree["scales"])
-    if Path(scale).name != scale:
+    if Path(scale).name != scale or not scale or scale.startswith("."):
         raise ValueError(f"a scale's name must be one that a folder can have, got {scale!r}.")
     _check_keys(f"[scales.{scale}]", chosen, _SCALE_KEYS)
     if not chosen["seeds"] or not chosen["grid"]:
