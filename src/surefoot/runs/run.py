@@ -74,9 +74,8 @@ def run(
             if before is not None and not alike and not rerun:
                 notes += (f"{spec.label} was begun by {_other(before)} and starts again.",)
             if damaged:
-                notes += (
-                    f"The run.json of {spec.label} could not be read: it starts again. What was there is kept as *.damaged.",
-                )
+                kept = "What was there is kept as *.damaged."
+                notes += (f"The run.json of {spec.label} could not be read: it starts again. {kept}",)
             group.told({"spent": keeper.spent, "from": keeper.resumed})
             status, reason = keeper.train()
             return Ended(status, reason, notes)
