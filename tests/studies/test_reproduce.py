@@ -120,7 +120,9 @@ def test_what_cannot_be_done_again_is_said(tmp_path: Path, monkeypatch: pytest.M
     packed.write_text(json.dumps(record))
     monkeypatch.setenv("SUREFOOT_DATA", str(tmp_path / "nowhere"))
     main(tmp_path / "results", tmp_path / "scratch")
-    assert "Left out: mine/small: " in (tmp_path / "results/REPRODUCED.md").read_text()
+    page = (tmp_path / "results/REPRODUCED.md").read_text()
+    assert "Left out: mine/small: its data, cifar10-5k, is not here" in page
+    assert str(tmp_path) not in page
     record["status"] = "diverged"
     packed.write_text(json.dumps(record))
     main(tmp_path / "results", tmp_path / "scratch")

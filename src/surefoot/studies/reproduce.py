@@ -111,7 +111,11 @@ def main(results: Path, scratch: Path) -> None:
             continue
         try:
             preflight([recorded.spec])
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            print(f"{name}: {error}", flush=True)
+            left.append(f"{name}: its data, {recorded.spec.data.name}, is not here")  # the page names no folder
+            continue
+        except ValueError as error:
             left.append(f"{name}: {error}")
             continue
         print(f"{name}: {recorded.spec.label}, which took {recorded.record['seconds']:.0f} s", flush=True)
