@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from surefoot.files import locked
-from surefoot.runs import origin
+from surefoot.runs import keeper, origin
 from surefoot.runs import run as run_module
+from surefoot.runs.keeper import Keeper
 from surefoot.runs.run import run
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import RunFolder
@@ -62,7 +63,7 @@ def test_a_second_call_computes_nothing(tmp_path: Path) -> None:
 
 
 def pretend_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (run_module, origin):
+    for module in (run_module, keeper, origin):
         monkeypatch.setattr(module, "code_digest", lambda: "0123456789ab")
 
 
@@ -118,7 +119,7 @@ def test_a_failure_is_a_status_with_its_traceback(tmp_path: Path, monkeypatch: p
     def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("no luck")
 
-    monkeypatch.setattr(run_module, "train", broken)
+    monkeypatch.setattr(keeper, "train", broken)
     spec, folder = make(tmp_path)
     ended = run(spec, folder)
     assert (ended.status, ended.reason) == ("failed", "RuntimeError: no luck")
@@ -282,11 +283,12 @@ def test_clocks_that_go_backwards_change_nothing(tmp_path: Path, monkeypatch: py
     assert folder.metrics.read_bytes() == whole.metrics.read_bytes()
 
 
-def test_a_half_written_line_is_skipped_with_a_note(tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", [b'{"step": 13, "train/e', b'{"step": 13, "train/ece": "low"}', b'{"train/ece": 0.1}'])
+def test_a_line_that_is_no_row_is_skipped_with_a_note(tmp_path: Path, line: bytes) -> None:
     spec, folder = make(tmp_path)
     run(spec, folder)
     with folder.metrics.open("ab") as file:
-        file.write(b'{"step": 13, "train/e')
+        file.write(line)
     rows, notes = folder.rows()
     assert rows[-1]["step"] == 12
     assert len(notes) == 1
@@ -345,9 +347,9 @@ def test_killed_between_the_last_checkpoint_and_the_record(tmp_path: Path, monke
     spec, whole = make(tmp_path / "whole")
     run(spec, whole)
     _, folder = make(tmp_path / "killed")
-    write = run_module._Keeper._write_record
+    write = Keeper._write_record
     monkeypatch.setattr(
-        run_module._Keeper,
+        Keeper,
         "_write_record",
         lambda self, status, reason="": (die if status == "done" else write)(self, status),
     )
@@ -366,14 +368,14 @@ def test_a_rerun_killed_while_it_clears_the_folder(
     spec, folder = make(tmp_path)
     run(spec, folder)
     whole = folder.metrics.read_bytes()
-    write = run_module._Keeper._write_record
+    write = Keeper._write_record
 
     def record(self: Any, status: str, reason: str = "") -> None:
         if moment == "after":
             write(self, status, reason)
         die()
 
-    monkeypatch.setattr(run_module._Keeper, "_write_record", record)
+    monkeypatch.setattr(Keeper, "_write_record", record)
     with pytest.raises(Killed):
         run(spec, folder, rerun=True)
     monkeypatch.undo()
