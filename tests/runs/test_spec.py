@@ -43,6 +43,7 @@ def test_what_is_left_to_defaults_has_the_id_of_what_spells_them_out() -> None:
         ("optimizer.momentun=0.9", r"Unknown key in \[optimizer\] 'momentun'\."),
         ("optimizer.lr=-0.1", r"`optimizer.lr` must be positive and finite, got -0.1"),
         ("optimizer.lr=nan", r"`optimizer.lr` must be positive"),
+        ("optimizer.eps=nan", r"`optimizer.eps` must be a number, got nan"),
         ("optimizer.lr='fast'", r"`optimizer.lr` must be a number, got 'fast'"),
         ("optimizer.betas=[0.9]", r"`optimizer.betas` must be a list of numbers, got \[0.9\]"),
         ("optimizer=3", r"`optimizer` must be a table, got 3"),

@@ -12,9 +12,7 @@ from surefoot.cli.request import request
 from surefoot.cli.terminal import Bars, bars, say
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from surefoot.studies.engine import Event, Trial
+    from surefoot.studies.engine import Event
     from surefoot.studies.study import Study as StudyOfRuns
 
 
@@ -66,7 +64,7 @@ class Study:
         from surefoot.files import locked
         from surefoot.report.page import check_extra
         from surefoot.runs.origin import made_alike
-        from surefoot.studies.conduct import conduct, missing
+        from surefoot.studies.conduct import conduct, missing, preflight
         from surefoot.studies.engines import make_engine
         from surefoot.studies.outcome import study_outcome, study_runs
         from surefoot.studies.plan import duration, plan
@@ -85,7 +83,7 @@ class Study:
                 made = made_elsewhere(trials, self.reuse)
                 wanted, trials = trials, [trial for trial in trials if trial.id not in made]
                 if trials:
-                    _check(trials)
+                    preflight([trial.spec for trial in trials])
                 if self.dry_run or seconds is not None:
                     with measuring() as tell:
                         planned = plan(study.specs, trials, num_workers=num_workers, seconds=seconds, tell=tell)
@@ -132,20 +130,6 @@ class Study:
         if self.workers < 1:
             raise ValueError(f"`workers` must be at least 1, got {self.workers}.")
         return self.workers
-
-
-def _check(trials: "Sequence[Trial]") -> None:
-    from surefoot.studies.conduct import preflight
-
-    try:
-        preflight([trial.spec for trial in trials])
-    except ValueError as error:
-        if "must be a list" not in str(error):
-            raise
-        told = (
-            "In a study's grid a list is several values, each for runs of their own: one that is a list is [[8, 16]]."
-        )
-        raise ValueError(f"{error} {told}") from None
 
 
 def _tell(shown: Bars, event: "Event") -> None:

@@ -17,6 +17,7 @@ from surefoot.files import write_atomically
 from surefoot.runs.spec import RunSpec
 
 Row = dict[str, float | None]
+_NUMBERS = {int, float, bool, type(None)}
 
 
 class DamagedError(ValueError):
@@ -142,8 +143,8 @@ class RunFolder:
         for number, line in enumerate(content.splitlines(), start=1):
             try:
                 row = json.loads(line)
-                if not isinstance(row, dict) or "step" not in row:
-                    raise ValueError("no step")
+                if not isinstance(row, dict) or "step" not in row or not _NUMBERS.issuperset(map(type, row.values())):
+                    raise ValueError("no step, or a value that is no number")
                 rows.append(row)
             except ValueError:
                 notes.append(f"Line {number} of {self.metrics} is not a row of metrics and was skipped.")

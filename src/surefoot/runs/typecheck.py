@@ -1,6 +1,7 @@
 """Do given values fit a signature? Names and types, checked before any work."""
 
 import inspect
+import math
 import types
 from collections.abc import Callable, Container, Mapping
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -38,14 +39,21 @@ def options_of(make: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     return {name: p for name, p in inspect.signature(make).parameters.items() if p.kind not in kinds}
 
 
+class NotAListError(ValueError):
+    """A single value where a list is asked for."""
+
+
 def check_type(where: str, value: Any, hint: Any) -> None:
     """Raise ValueError unless `value`, as read from TOML, fits the type hint."""
     if not fits(value, hint):
-        raise ValueError(f"`{where}` must be {_readable(hint)}, got {value!r}.")
+        kind = (
+            NotAListError if get_origin(hint) in (tuple, list) and not isinstance(value, list | tuple) else ValueError
+        )
+        raise kind(f"`{where}` must be {_readable(hint)}, got {value!r}.")
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a TOML value may stand where `hint` is asked for: ints pass as floats, lists as tuples.
+    """Whether a TOML value may stand where `hint` is asked for: ints pass as floats, lists as tuples, nan as nothing.
 
     >>> fits(1, float), fits(True, float), fits([1, 2], tuple[int, ...]), fits("full", int | Literal["full"])
     (True, False, True, True)
@@ -65,7 +73,7 @@ def fits(value: Any, hint: Any) -> bool:
         expected = inner * len(value) if variadic else inner
         return len(value) == len(expected) and all(map(fits, value, expected))
     if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool)
     if hint is type(None):

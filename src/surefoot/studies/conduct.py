@@ -13,11 +13,13 @@ from surefoot.registry import look_up
 from surefoot.runs.origin import made_alike
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import RunFolder
+from surefoot.runs.typecheck import NotAListError
 from surefoot.studies.engine import Engine, Event, Trial
 from surefoot.studies.outcome import OUTCOMES, study_record
 from surefoot.studies.study import Study
 
 Rerun = Literal["none", "stale", "all"]
+_LISTS = "In a study's grid a list is several values, each for runs of their own: one that is a list is [[8, 16]]."
 
 
 def missing(study: Study, root: Path, *, rerun: Rerun = "none") -> list[Trial]:
@@ -69,7 +71,11 @@ def preflight(specs: Sequence[RunSpec]) -> None:
     from surefoot.runs.build import build, check
 
     for spec in specs:
-        check(spec)
+        try:
+            check(spec)
+        except ValueError as error:
+            hint = f" {_LISTS}" if isinstance(error, NotAListError) else ""
+            raise ValueError(f"{error}{hint} So it is in the run {spec.label}.") from None
     parts = {repr(spec.data): spec.data for spec in specs}
     loaded = {key: DATASETS[data.name](**data.options) for key, data in parts.items()}
     with torch.random.fork_rng():

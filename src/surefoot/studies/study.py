@@ -1,5 +1,6 @@
 """A study: one question, one TOML file, grids of runs at several scales."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -78,17 +79,24 @@ def _study(name: str, tree: Mapping[str, Any], scale: str | None) -> Study:
     _check_keys(f"[scales.{scale}]", chosen, _SCALE_KEYS)
     if not chosen["seeds"] or not chosen["grid"]:
         raise ValueError(f"[scales.{scale}] needs at least one seed and one block of the grid.")
-    specs = [
-        RunSpec.from_dict({**point, "seed": seed})
-        for seed in chosen["seeds"]  # outermost: a study that is cut short has one seed of everything
-        for block in chosen["grid"]
-        for point in _points(chosen["run"], block)
-    ]
-    if len({spec.id for spec in specs}) < len(specs):
+    specs = []
+    for seed in chosen["seeds"]:  # outermost: a study that is cut short has one seed of everything
+        for number, block in enumerate(chosen["grid"], start=1):
+            try:
+                specs += [RunSpec.from_dict({**point, "seed": seed}) for point in _points(chosen["run"], block)]
+            except ValueError as error:
+                where = f"block {number} of [[scales.{scale}.grid]], laid over [scales.{scale}.run]"
+                raise ValueError(f"{where}: {error}") from None
+    if len(set(map(_canonical, specs))) < len(specs):
         raise ValueError(f"two runs of scale {scale!r} are the same.")
     criteria = tuple(map(Criterion.of, claims))
     about = (tree["title"], tree["outcome"], scale, chosen["about"])
     return Study(name, *about, _axes(axes, specs), criteria, tuple(specs))
+
+
+def _canonical(spec: RunSpec) -> str:
+    """The same for specs that differ only in how a number is written, 1 or 1.0, which have ids of their own."""
+    return json.dumps(json.loads(json.dumps(spec.to_dict()), parse_int=float), sort_keys=True)
 
 
 def _axes(roles: Any, specs: Sequence[RunSpec]) -> dict[str, tuple[str, ...]]:
