@@ -109,6 +109,24 @@ def test_the_bound_of_sharpness_by_robust_margins_is_told_from_the_rows() -> Non
     assert told_of(run)[claim] == ("1 failures in 6 evaluations", "does not hold")
 
 
+def test_predicted_margins_grow_while_test_ece_worsens() -> None:
+    claim = "predicted margins of the test set grow where its ECE worsens by more than 0.01 after its lowest NLL"
+
+    def run(moments: list[float], eces: list[float]) -> Trajectory:
+        c_j = [1.0, 2.0, 4.0, 8.0]
+        found = trajectory([1.0] * 4, [1.0] * 4, c_j)
+        for row, nll, ece, moment, norm in zip(found.rows, [9, 1, 2, 3], eces, moments, c_j, strict=True):
+            row |= {"test/nll": nll, "test/ece": ece, "test/bound_sharpness_free": 18 * norm**2 * math.exp(moment)}
+        return found
+
+    surer, less_sure = run([0, -1, -2, -4], [0, 0.1, 0.2, 0.3]), run([0, -3, -2, -2], [0, 0.1, 0.2, 0.3])
+    calibrated = run([0, -3, -2, -2], [0, 0.1, 0.2, 0.1])  # its test ECE does not worsen, so that it says nothing
+    assert told_of(surer)[claim][0] == "in 1 of 1 runs; log mean exp(-predicted margin) changes by -3 (n=1)"
+    assert verdicts(surer, surer, calibrated)[claim] == "holds"
+    assert verdicts(surer, less_sure)[claim] == "does not hold"
+    assert verdicts(surer, calibrated)[claim] == "cannot tell at this scale"
+
+
 def test_who_carries_the_tail() -> None:
     claim = "the worst tenth of the margins carries most of Q after the last step: train set"
     few, many = (trajectory([1.0] * 5, [1.0] * 5, [2.0] * 5) for _ in range(2))

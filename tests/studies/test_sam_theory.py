@@ -78,6 +78,18 @@ def test_kappa_falls_on_a_line() -> None:
     assert "kappa_min falls along the climb" not in told([trajectory([1, 1])])  # of runs that did not keep it
 
 
+def test_a_climb_may_spare_single_samples() -> None:
+    claim = "the climb lowers the geometric mean of the probabilities without lowering each of them"
+    run = climbing(0)
+    assert claim not in told([run])  # of runs that did not keep it
+    for row in run.rows:
+        row["train/sam_lowered"] = 1.0
+    assert told([run])[claim] == ("at 0 of 8 steps; it lowers 100.0% of the samples in the mean", "does not hold")
+    run.rows[0]["train/sam_lowered"] = 0.6
+    run.rows[1] |= {"train/sam_lowered": 0.2, "train/sam_rise": -0.1}  # lowers no mean, so that it says nothing
+    assert told([run])[claim] == ("at 1 of 7 steps; it lowers 94.3% of the samples in the mean", "holds")
+
+
 def test_the_weight_grows() -> None:
     found = told([climbing(seed) for seed in range(3)])
     assert found["lambda is above 1"] == ("at 24 of 24 steps", "holds")

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from surefoot.data import Split, digits
 from surefoot.losses import Batch, CrossEntropy, Lifted, Objective
 from surefoot.models import MLP
+from surefoot.theory import ascent
 from surefoot.training import snapshot as module
 from surefoot.training.observers import Curvature, HessianCurvature, SamTheory, Scores
 from surefoot.training.observers.sam_theory import straightness
@@ -97,5 +98,9 @@ def test_the_smallest_eigenvalue_where_a_climb_starts_and_ends() -> None:
     row = SamTheory()(Snapshot(0, network(), Lifted(CrossEntropy()), SPLITS))
     assert row["train/sam_kappa_min"] == min(row["train/sam_kappa_start"], row["train/sam_kappa_end"])
     assert 0 <= row["train/sam_kappa_line"] <= 1
+    climb = ascent(network(), DATA.train.inputs[:64], DATA.train.labels[:64], rho=0.05, num_points=2)
+    lowered = sum(after > before for before, after in zip(climb.losses, climb.perturbed_losses, strict=True))
+    assert row["train/sam_lowered"] == int(lowered) / 64
+    assert 0 < lowered < 64
     assert straightness(torch.tensor([0.0, 0.5, 1.0]), torch.tensor([0.0, 1.0, 0.0])) == 0
     assert math.isnan(straightness(torch.tensor([0.0, 0.5, 1.0]), torch.ones(3)))

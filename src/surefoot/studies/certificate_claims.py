@@ -1,5 +1,6 @@
 """What the theory and its review ask of the certificates, judged by runs."""
 
+import math
 from collections.abc import Iterator, Sequence
 from statistics import median
 
@@ -17,6 +18,7 @@ ORDERED = 0.9  # and the rank r from which on one may stand for the other
 GROWTH = 2.0  # a constant that grows by more than this factor is not bounded
 MOST = 0.5  # of Q: a tenth of the samples with more than this dominates it
 SURE = 0.1  # confidence that exceeds accuracy by more than this is confidently wrong
+WORSE = 0.01  # more than this a calibration error has worsened
 MUCH = 10.0  # times tighter, in the median over a run's evaluations
 SPACINGS = {"all": "all observed steps", "equal": "equally spaced steps"}
 
@@ -34,6 +36,7 @@ def certificate_claims(runs: Sequence[Trajectory], along: Sequence[Trajectory]) 
         *_tail(along),
         *_least_robust(along),
         _label_free(along),
+        _surer(along),
         _cheap(along),
     ]
     return Table(
@@ -147,6 +150,31 @@ def _label_free(along: Sequence[Trajectory]) -> Claim:
         told if wrong else "-",
         _said(count == len(wrong), len(wrong) >= FEWEST_RUNS),
     )
+
+
+def _surer(along: Sequence[Trajectory]) -> Claim:
+    """Where test ECE worsens after the lowest test NLL: do predicted margins, by their exponential moment, grow?"""
+    changes = []
+    for run in along:
+        known = [row for row in run.rows if all(row.get(key) is not None for key in ("test/nll", "test/ece"))]
+        if known:
+            best = min(known, key=lambda row: row["test/nll"] or 0.0)  # not of ECE, which is low before training too
+            then, now = _log_free_moment(best), _log_free_moment(known[-1])
+            worse = (known[-1]["test/ece"] or 0.0) - (best["test/ece"] or 0.0)
+            changes += [now - then] if worse > WORSE and then is not None and now is not None else []
+    count = sum(change < 0 for change in changes)
+    told = f"in {count} of {len(changes)} runs; log mean exp(-predicted margin) changes by {Estimate.of(changes)}"
+    return (
+        f"predicted margins of the test set grow where its ECE worsens by more than {WORSE:g} after its lowest NLL",
+        told if changes else "-",
+        _said(count == len(changes), len(changes) >= FEWEST_RUNS),
+    )
+
+
+def _log_free_moment(row: Row) -> float | None:
+    """The log of mean exp(-predicted margin) on the test set, up to a constant, from the bound that it is part of."""
+    bound, norm = row.get("test/bound_sharpness_free"), row.get("test/c_j")
+    return math.log(bound / norm**2) if bound and norm else None
 
 
 def _cheap(along: Sequence[Trajectory]) -> Claim:

@@ -1,7 +1,7 @@
 """What the paper says of SAM's climb, judged by runs that made it."""
 
 from collections.abc import Sequence
-from statistics import median
+from statistics import mean, median
 
 from surefoot.runs.store import Row
 from surefoot.studies.correlation import Trajectory
@@ -42,7 +42,7 @@ def claims(runs: Sequence[Trajectory]) -> Table:
     rows += [_judged(name, key, batches) for key, name in STATEMENTS.items()]
     rows += [_judged(name, key, alone) for key, name in ALONE.items() if alone]
     climbing = [run for run in usual if run.optimizer != "sgd"]
-    rows += [*_falls(climbing), *_breaks(batches), *_weights(climbing)]
+    rows += [*_falls(climbing), *_spared(batches), *_breaks(batches), *_weights(climbing)]
     return Table(
         name="claims",
         title="What the paper (Towards Understanding the Calibration Benefits of SAM) says, and what these runs say",
@@ -100,6 +100,22 @@ def _falls(runs: Sequence[Trajectory]) -> list[tuple[Cell, ...]]:
             f"R^2 {middle:.3f} in the median of {len(lines)} steps",
             "holds" if middle >= MOST else "does not hold",
         ),
+    ]
+
+
+def _spared(runs: Sequence[Trajectory]) -> list[tuple[Cell, ...]]:
+    """Whether the climb spares single samples where it lowers the geometric mean of their probabilities."""
+    rows = [row for run in runs for row in run.rows if row.get("train/sam_lowered") is not None]
+    shares = [row["train/sam_lowered"] or 0.0 for row in rows if (row["train/sam_rise"] or 0.0) > 0]
+    if not shares:
+        return []
+    spared = sum(share < 1 for share in shares)
+    return [
+        (
+            "the climb lowers the geometric mean of the probabilities without lowering each of them",
+            f"at {spared} of {len(shares)} steps; it lowers {mean(shares):.1%} of the samples in the mean",
+            "holds" if spared else "does not hold",
+        )
     ]
 
 

@@ -31,7 +31,8 @@ class SamTheory(Stateless):
     `sam_kappa_min` is the smallest Hessian eigenvalue at `num_points` points of the path (an upper bound of it),
     `sam_kappa_floor` what is proved from below, `sam_directional` the least curvature along the gradient, each to be
     compared with `sam_threshold` = -||g|| / rho. `sam_kappa_start` and `sam_kappa_end` are the eigenvalue where the
-    path starts and ends, `sam_kappa_line` the share of its variance on the path that a straight line explains.
+    path starts and ends, `sam_kappa_line` the share of its variance on the path that a straight line explains,
+    `sam_lowered` the share of the samples whose probability of the label is lower where it ends.
     Verdicts are 1 (holds), 0 (assumption not met) and -1 (fails). `moving` takes samples further on at each step, one
     place for one step. Only for cross-entropy.
     """
@@ -47,6 +48,7 @@ class SamTheory(Stateless):
         "sam_threshold",
         "sam_rise",
         "sam_half_rise",
+        "sam_lowered",
         "sam_lambda",
         "sam_lambda_0",
         "sam_lemma",
@@ -102,6 +104,7 @@ class SamTheory(Stateless):
             climb.threshold,
             climb.rise,
             climb.half_rise,
+            float((climb.perturbed_losses > climb.losses).double().mean()),
             found.weight,
             found.weight_floor if math.isfinite(found.weight_floor) else math.nan,
             *(_CODES[item.verdict] for item in found.certificates),
