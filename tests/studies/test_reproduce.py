@@ -94,9 +94,9 @@ def test_a_recorded_run_is_made_again_to_the_last_bit(tmp_path: Path, capsys: py
     line = next(line for line in (tmp_path / "results/REPRODUCED.md").read_text().splitlines() if "mine/small" in line)
     values = sum(len(row) - 2 for row in made.rows()[0])  # without step and gradients
     assert f"| done | the same | {values} | {values} | 0 | 0 | - |" in line
-    before = (tmp_path / f"scratch/mine/small/{made.spec.id}/metrics.jsonl").stat().st_mtime_ns
+    before = (tmp_path / f"scratch/{made.spec.id}/metrics.jsonl").stat().st_mtime_ns
     main(tmp_path / "results", tmp_path / "scratch")
-    assert (tmp_path / f"scratch/mine/small/{made.spec.id}/metrics.jsonl").stat().st_mtime_ns == before, "done twice"
+    assert (tmp_path / f"scratch/{made.spec.id}/metrics.jsonl").stat().st_mtime_ns == before, "done twice"
 
 
 def test_rows_that_were_changed_are_found(tmp_path: Path) -> None:

@@ -13,9 +13,12 @@ from pathlib import Path
 
 from surefoot.files import write_atomically
 from surefoot.runs.origin import commit, hardware, made_alike, versions
-from surefoot.runs.run import run
+from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import Row, RunFolder
 from surefoot.studies.conduct import preflight
+from surefoot.studies.engine import Event, Trial
+from surefoot.studies.engines import usable_cores
+from surefoot.studies.local import LocalEngine
 from surefoot.studies.outcome import study_runs
 from surefoot.table import Table
 
@@ -76,11 +79,14 @@ def shortest(folder: Path) -> RunFolder | None:
     return min(done, key=lambda run: float(run.record["seconds"]), default=None)
 
 
-def again(recorded: RunFolder, target: Path) -> RunFolder:
-    """Do a recorded run again in another folder; one that has ended there, by this code, is left as it is."""
-    made = RunFolder(target)
-    run(recorded.spec, made, rerun=made.status not in ("absent", "damaged") and not made_alike(made.record))
-    return made
+def _trial(spec: RunSpec, folder: RunFolder) -> Trial:
+    """A recorded run, to be done in that folder; what has ended there, by this code, is left as it is."""
+    return Trial(spec, folder.path, anew=folder.ended and not made_alike(folder.record))
+
+
+def _tell(event: Event) -> None:
+    if event.kind != "progress":
+        print(f"{event.spec.label} ({event.spec.id}) {event.status or event.kind}", flush=True)
 
 
 def _row(name: str, recorded: RunFolder, made: RunFolder) -> tuple[str, ...]:
@@ -100,8 +106,8 @@ def _row(name: str, recorded: RunFolder, made: RunFolder) -> tuple[str, ...]:
 
 
 def main(results: Path, scratch: Path) -> None:
-    """Do the shortest run of every recorded study again and write what agrees."""
-    rows: list[tuple[str, ...]] = []
+    """Do the shortest run of every recorded study again, one per core at a time, and write what agrees."""
+    found: dict[str, RunFolder] = {}
     left: list[str] = []
     for path in sorted(results.glob("*/*/study.json")):
         name = f"{path.parent.parent.name}/{path.parent.name}"
@@ -114,14 +120,16 @@ def main(results: Path, scratch: Path) -> None:
         except OSError as error:
             print(f"{name}: {error}", flush=True)
             left.append(f"{name}: its data, {recorded.spec.data.name}, is not here")  # the page names no folder
-            continue
         except ValueError as error:
             left.append(f"{name}: {error}")
-            continue
-        print(f"{name}: {recorded.spec.label}, which took {recorded.record['seconds']:.0f} s", flush=True)
-        rows.append(_row(name, recorded, again(recorded, scratch / name / recorded.spec.id)))
-        print(f"  {rows[-1]}", flush=True)
-    made = ", ".join(f"{key} {value}" for key, value in versions().items())
+        else:
+            found[name] = recorded
+            print(f"{name}: {recorded.spec.label}, which took {recorded.record['seconds']:.0f} s", flush=True)
+    specs = {recorded.spec.id: recorded.spec for recorded in found.values()}  # studies may share runs
+    trials = [_trial(spec, RunFolder(scratch.absolute() / run)) for run, spec in specs.items()]
+    LocalEngine(usable_cores()).run(trials, tell=_tell)
+    rows = [_row(name, recorded, RunFolder(scratch / recorded.spec.id)) for name, recorded in found.items()]
+    by = ", ".join(f"{key} {value}" for key, value in versions().items())
     table = Table(
         name="reproduced",
         title="The shortest run of every recorded study, done again",
@@ -140,7 +148,7 @@ def main(results: Path, scratch: Path) -> None:
         notes=(
             "Of one run per folder only. Values that are measured since a run was recorded are not compared.",
             "Recorded runs name their own commit and versions in run.json; those here were made at "
-            f"{commit()} with {made} on {hardware()['processor']}.",
+            f"{commit()} with {by} on {hardware()['processor']}.",
             *(f"Left out: {reason}" for reason in left),
             "Command: `make reproduce`, with SUREFOOT_DATA naming the folder with CIFAR-10.",
         ),
