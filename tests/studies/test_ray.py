@@ -1,6 +1,8 @@
 """Ray's engine on nodes that its cluster utilities simulate on this machine."""
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -56,24 +58,30 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     made.shutdown()
 
 
+def strike(cluster: Any, node: Any, study: Path) -> threading.Thread:
+    """Kill that node once two runs of the study have rows."""
+
+    def watch() -> None:
+        deadline = time.monotonic() + 300
+        while time.monotonic() < deadline:
+            begun = [path for path in study.rglob("metrics.jsonl") if path.stat().st_size]
+            if len(begun) == 2:
+                cluster.remove_node(node, allow_graceful=False)
+                return
+            time.sleep(0.01)
+
+    striker = threading.Thread(target=watch, daemon=True)
+    striker.start()
+    return striker
+
+
 def test_a_study_on_two_nodes_of_which_one_dies_has_the_table_of_a_local_one(tmp_path: Path, cluster: Any) -> None:
     (tmp_path / "why.toml").write_text(STUDY)
     study = read_study(str(tmp_path / "why.toml"))
     second = cluster.one_more()
     far = tmp_path / "ray"
     events: list[Event] = []
-
-    def strike() -> None:
-        deadline = time.monotonic() + 300
-        while time.monotonic() < deadline:
-            begun = [path for path in far.rglob("metrics.jsonl") if path.stat().st_size]
-            if len(begun) == 2:
-                cluster.remove_node(second, allow_graceful=False)
-                return
-            time.sleep(0.01)
-
-    striker = threading.Thread(target=strike, daemon=True)
-    striker.start()
+    striker = strike(cluster, second, far)
     engine = ClusterEngine(RayBackend(cluster.address))
     ended = conduct(study, far, missing(study, far), engine=engine, tell=events.append)
     striker.join()
@@ -85,6 +93,29 @@ def test_a_study_on_two_nodes_of_which_one_dies_has_the_table_of_a_local_one(tmp
         assert path.read_bytes() == (far / path.relative_to(near)).read_bytes()
     tables = [[table.markdown() for table in all_tables(study_outcome(root))] for root in (far, near)]
     assert tables[0] == tables[1]
+
+
+def test_the_command_does_coupling_on_two_nodes_of_which_one_dies_as_it_does_it_here(
+    tmp_path: Path, cluster: Any
+) -> None:
+    second = cluster.one_more()
+    far, near = tmp_path / "ray", tmp_path / "local"
+    command = [sys.executable, "-m", "surefoot.cli", "study", "coupling", "--scale", "digits", "--no-page", "--out"]
+    striker = strike(cluster, second, far)
+    on_ray = subprocess.run(
+        [*command, str(far), "--engine", "ray", "--address", cluster.address], capture_output=True, text=True
+    )
+    striker.join()
+    assert on_ray.returncode == 0, on_ray.stderr
+    assert on_ray.stderr.count("it will be resumed") == 1
+    here = subprocess.run([*command, str(near)], capture_output=True, text=True)
+    assert here.returncode == 0, here.stderr
+    for path in near.rglob("metrics.jsonl"):
+        assert path.read_bytes() == (far / path.relative_to(near)).read_bytes()
+    written = sorted(path.name for path in near.glob("*.csv"))
+    assert written
+    for name in written:
+        assert (near / name).read_bytes() == (far / name).read_bytes()
 
 
 def test_no_cluster_at_an_address_is_said(tmp_path: Path) -> None:

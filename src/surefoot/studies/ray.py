@@ -19,12 +19,12 @@ class RayBackend:
             import ray
         except ImportError:
             raise ImportError("The engine ray needs ray: pip install 'surefoot[ray]'.") from None
-        self._ray = ray
+        self._ray: Any = ray  # half of its functions have no types
         self._started = not ray.is_initialized()
         if self._started:
             if address is not None:
                 _check_there(address)
-            own = {} if address else {"include_dashboard": False}
+            own: dict[str, Any] = {} if address else {"include_dashboard": False}
             try:
                 ray.init(address=address or "local", log_to_driver=False, configure_logging=False, **own)
             except ConnectionError as error:
