@@ -136,7 +136,8 @@ def _keeps(runs: Sequence[Trajectory], optimizer: str) -> tuple[Cell, ...]:
     if not all(losses):
         return claim, "-", UNSURE
     ours, plain = map(_mean, losses)
-    return claim, f"{ours:+.3f} against {plain:+.3f}", "holds" if ours <= KEPT < plain else "does not hold"
+    told = f"{ours:+.3f} against {plain:+.3f} (n={min(map(len, losses))})"
+    return claim, told, "holds" if ours <= KEPT < plain else "does not hold"
 
 
 def _above(values: Sequence[float], limit: float) -> str:
