@@ -68,7 +68,7 @@ def test_names() -> None:
     runs = [*two([0.0]), run({"name": "sam", "rho": 0.2}, 0, 0.1)]
     assert method_named(runs, "sgd") == "sgd"
     assert method_named(runs, "sam rho=0.2") == "sam rho=0.2"
-    with pytest.raises(ValueError, match=r"Unknown method 'sam'"):
+    with pytest.raises(ValueError, match=r"'sam' may be any of 2 methods: 'sam rho=0.1', 'sam rho=0.2'"):
         method_named(runs, "sam")
     with pytest.raises(ValueError, match=r"`a` and `b` must be two methods, got 'sgd' twice"):
         compare(runs, "sgd", "sgd")

@@ -72,7 +72,10 @@ def test_a_grid_is_every_combination_with_every_seed(tmp_path: Path) -> None:
         ("seeds = [0, 1]\n", "", r"\[scales.small\] needs `seeds`"),
         ("budget = 5", "budgt = 5", "Unknown key 'budgt'"),
         ("[0.0, 0.9]", "[0.9, 0.9]", "two runs of scale 'small' are the same"),
-        ("[0.1, 0.2]", "[1, 1.0]", "two runs of scale 'small' are the same"),
+        ("[0.1, 0.2]", "[1, 1.0]", "two runs of scale 'small' are the same: gd lr=1 seed=0"),
+        ("seeds = [0, 1]", "seeds = [0, 0]", "two runs of scale 'small' are the same: .* seed=0"),
+        ("budget = 5", "budget = 5, seed = 7", "the seeds of scale 'small' are its `seeds`"),
+        ("batch_size", "seed = [7, 8]\nbatch_size", "the seeds of scale 'small' are its `seeds`"),
         ("batch_size", "batchsize", r"block 2 of \[\[scales.small.grid\]\], .*: Unknown key 'batchsize'"),
         ('outcome = "coupling"\n', "", "a study needs `outcome`"),
         ("seeds = [0, 1]", "seeds = 3", "`seeds` must be a list of whole numbers, got 3"),
@@ -171,12 +174,15 @@ def test_axes_have_roles(tmp_path: Path) -> None:
     found = read_study(str(path)).axes
     assert set(found["scientific"]) == {"optimizer.name", "optimizer.momentum"}
     assert (set(found["nuisance"]), found["fixed"]) == ({"optimizer.lr", "seed"}, ("batch_size",))
-    path.write_text(GOOD.replace("[scales.small]", roles.replace('"batch_size"', "") + "[scales.small]"))
-    with pytest.raises(ValueError, match=r"`batch_size` varies: say in \[axes\] whether it is scientific"):
-        read_study(str(path))
-    path.write_text(GOOD.replace("[scales.small]", roles.replace("fixed", "fixd") + "[scales.small]"))
-    with pytest.raises(ValueError, match="Unknown key in \\[axes\\] 'fixd'"):
-        read_study(str(path))
+    for old, new, message in (
+        ('"batch_size"', "", r"`batch_size` varies: say in \[axes\] whether it is scientific"),
+        ("fixed", "fixd", r"Unknown key in \[axes\] 'fixd'"),
+        ("batch_size", "nosuch", r"Unknown part of a run in \[axes\] 'nosuch'"),
+        ("batch_size", "optimizer", r"\[axes\] names `optimizer` twice"),
+    ):
+        path.write_text(GOOD.replace("[scales.small]", roles.replace(old, new) + "[scales.small]"))
+        with pytest.raises(ValueError, match=message):
+            read_study(str(path))
 
 
 @pytest.mark.parametrize("path", study_files().values(), ids=lambda path: path.stem)

@@ -1,5 +1,6 @@
 """What a user asked for, and the one way to say that it cannot be."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,9 @@ def request() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where = f": {error.filename}" if error.filename and str(error.filename) not in str(error.strerror) else ""
+        name = str(error.filename or "")
+        said = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", str(error.strerror)) is not None  # or there is no name
+        where = "" if said else f": {name}"
         raise BadRequest(f"{error.strerror}{where}." if error.strerror else str(error)) from error
     except (ValueError, ImportError) as error:
         raise BadRequest(str(error)) from error

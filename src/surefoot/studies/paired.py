@@ -62,6 +62,10 @@ def method_named(runs: Sequence[Trajectory], name: str) -> str:
         return name
     if len(short) == 1:
         return short[0]
+    if short:
+        raise ValueError(
+            f"{name!r} may be any of {len(short)} methods: {', '.join(map(repr, short))}. Give its options."
+        )
     plain = Counter(methods.values())
     raise unknown("method", name, [method if plain[called] > 1 else called for method, called in methods.items()])
 

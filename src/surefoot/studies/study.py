@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from surefoot.studies.criteria import Criterion
 
 _KEYS = {"title": str, "outcome": str, "scales": dict, "claims": list[dict]}  # type: ignore[type-arg]
 _ROLES = {"scientific": list[str], "nuisance": list[str], "fixed": list[str]}
+_PARTS = [field.name for field in fields(RunSpec)]
 _SCALE_KEYS = {"about": str, "seeds": list[int], "run": dict, "grid": list[dict]}  # type: ignore[type-arg]
 
 
@@ -79,6 +80,8 @@ def _study(name: str, tree: Mapping[str, Any], scale: str | None) -> Study:
     _check_keys(f"[scales.{scale}]", chosen, _SCALE_KEYS)
     if not chosen["seeds"] or not chosen["grid"]:
         raise ValueError(f"[scales.{scale}] needs at least one seed and one block of the grid.")
+    if "seed" in chosen["run"] or any("seed" in block for block in chosen["grid"]):
+        raise ValueError(f"the seeds of scale {scale!r} are its `seeds`; `run` and `grid` must not have a `seed`.")
     specs = []
     for seed in chosen["seeds"]:  # outermost: a study that is cut short has one seed of everything
         for number, block in enumerate(chosen["grid"], start=1):
@@ -87,8 +90,11 @@ def _study(name: str, tree: Mapping[str, Any], scale: str | None) -> Study:
             except ValueError as error:
                 where = f"block {number} of [[scales.{scale}.grid]], laid over [scales.{scale}.run]"
                 raise ValueError(f"{where}: {error}") from None
-    if len(set(map(_canonical, specs))) < len(specs):
-        raise ValueError(f"two runs of scale {scale!r} are the same.")
+    seen: set[str] = set()
+    for spec in specs:
+        if _canonical(spec) in seen:
+            raise ValueError(f"two runs of scale {scale!r} are the same: {spec.label}.")
+        seen.add(_canonical(spec))
     criteria = tuple(map(Criterion.of, claims))
     about = (tree["title"], tree["outcome"], scale, chosen["about"])
     return Study(name, *about, _axes(axes, specs), criteria, tuple(specs))
@@ -109,6 +115,12 @@ def _axes(roles: Any, specs: Sequence[RunSpec]) -> dict[str, tuple[str, ...]]:
         asked = tuple(key for key in varied if key != "seed")
         return {"scientific": asked, "nuisance": ("seed",) if "seed" in varied else (), "fixed": ()}
     _check_keys("[axes]", roles, _ROLES)
+    entries = [entry for role in _ROLES for entry in roles[role]]
+    for entry in entries:
+        if entry.partition(".")[0] not in _PARTS:
+            raise unknown("part of a run in [axes]", entry, _PARTS)
+        if entries.count(entry) > 1:
+            raise ValueError(f"[axes] names `{entry}` twice: a key has one role.")
     role_of = {entry: role for role, entries in roles.items() for entry in entries}
     found: dict[str, list[str]] = {role: [] for role in _ROLES}
     for key in _varied(specs):
