@@ -126,7 +126,7 @@ def test_a_run_with_an_unreadable_record_starts_again(spec: Path, capsys: pytest
     path.mkdir(parents=True)
     (path / "run.json").write_text("{")
     assert main(["train", "spec.toml"]) == 0
-    assert "could not be read: it starts again" in capsys.readouterr().err
+    assert "were damaged: it starts again" in capsys.readouterr().err
 
 
 def test_a_study_in_another_ones_folder_or_in_use_is_a_bad_request(

@@ -1,5 +1,6 @@
 import errno
 import gzip
+import itertools
 import json
 import os
 import random
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -295,19 +297,68 @@ def test_a_line_that_is_no_row_is_skipped_with_a_note(tmp_path: Path, line: byte
     assert "Line 8" in notes[0]
 
 
-@pytest.mark.parametrize(
-    "damage", [lambda p: p.write_bytes(b""), lambda p: p.unlink(), lambda p: p.write_bytes(p.read_bytes()[:900])]
-)
-def test_a_done_run_that_lost_rows_is_done_again(tmp_path: Path, damage: Any) -> None:
+def without_second_row(content: bytes) -> bytes:
+    lines = content.splitlines(keepends=True)
+    return b"".join(lines[:1] + lines[2:])
+
+
+DAMAGES = {
+    "emptied": lambda content: b"",
+    "cut off": lambda content: content[:900],
+    "a row lost": without_second_row,
+    "a value changed": lambda content: content.replace(b'"test/ece": 0.', b'"test/ece": 9.', 1),
+    "a line garbled": lambda content: content.replace(b'{"step": 0', b'{"st\xff', 1),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_done_run_whose_rows_are_others_is_done_again(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     spec, folder = make(tmp_path)
     run(spec, folder)
     whole = folder.metrics.read_bytes()
-    damage(folder.metrics)
+    assert damage(whole) != whole
+    folder.metrics.write_bytes(damage(whole))
     assert not folder.ended
+    assert folder.damaged
     ended = run(spec, folder)
     assert not ended.reused
     assert "starts again" in ended.notes[0]
     assert folder.metrics.read_bytes() == whole
+    assert (folder.path / "metrics.jsonl.damaged").read_bytes() == damage(whole)
+
+
+def test_a_done_run_without_its_rows_is_done_again(tmp_path: Path) -> None:
+    spec, folder = make(tmp_path)
+    run(spec, folder)
+    whole = folder.metrics.read_bytes()
+    folder.metrics.unlink()
+    assert "starts again" in run(spec, folder).notes[0]
+    assert folder.metrics.read_bytes() == whole
+
+
+@pytest.mark.parametrize(("damage", "is_damaged"), [("cut off", True), ("a line garbled", True), ("a row lost", False)])
+def test_of_a_run_recorded_without_a_digest_the_rows_must_be_readable_to_the_end(
+    tmp_path: Path, damage: str, is_damaged: bool
+) -> None:
+    spec, folder = make(tmp_path)
+    run(spec, folder)
+    folder.write_record({key: value for key, value in folder.record.items() if key != "metrics_sha256"})
+    assert folder.ended
+    folder.metrics.write_bytes(DAMAGES[damage](folder.metrics.read_bytes()))
+    assert folder.damaged == is_damaged
+
+
+def test_rows_that_changed_under_an_interrupted_run_are_not_gone_on_from(tmp_path: Path) -> None:
+    spec, whole = make(tmp_path / "whole")
+    run(spec, whole)
+    _, folder = make(tmp_path / "pieces")
+    calls = itertools.count()
+    assert run(spec, folder, should_stop=lambda: next(calls) == 5).status == "interrupted"
+    content = folder.metrics.read_bytes()
+    folder.metrics.write_bytes(content.replace(b'"test/ece": 0.', b'"test/ece": 9.', 1))
+    ended = run(spec, folder)
+    assert "holds other rows than its checkpoint says" in ended.notes[0]
+    assert folder.metrics.read_bytes() == whole.metrics.read_bytes()
 
 
 def test_two_writers_are_refused(tmp_path: Path) -> None:
@@ -415,6 +466,7 @@ def test_rows_that_cannot_be_unpacked_are_a_note(tmp_path: Path) -> None:
 
 KILLED = """
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from surefoot.runs.run import run
 from surefoot.runs.spec import RunSpec

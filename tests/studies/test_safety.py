@@ -17,6 +17,7 @@ import pytest
 
 from surefoot.cli import main
 from surefoot.cli.watch import progress_table
+from surefoot.files import locked
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.store import RunFolder
 from surefoot.studies.engine import Trial
@@ -216,15 +217,16 @@ def test_a_read_only_folder_is_refused_in_one_sentence_and_can_be_read(
         assert capsys.readouterr().out == found
 
 
+@pytest.mark.parametrize("content", ["", "{}"])
 def test_a_run_whose_record_cannot_be_read_is_named_and_done_again(
-    here: Path, capsys: pytest.CaptureFixture[str]
+    here: Path, content: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("my study.toml").write_text(STUDY.replace("BUDGET", "4"))
     command = ["study", "my study.toml", "--workers", "1", "--no-page", "--out", "out"]
     assert main(command) == 0
     broken = next(Path("out/runs").iterdir())
     before = (broken / "metrics.jsonl").read_bytes()
-    (broken / "run.json").write_text("")
+    (broken / "run.json").write_text(content)
     for reading in (["report", "out", "--no-page", "--archive", "--out", "kept"], ["diagnose", "out"]):
         assert main(reading) == 0
     told = capsys.readouterr()
@@ -240,6 +242,46 @@ def test_a_run_whose_record_cannot_be_read_is_named_and_done_again(
     assert RunFolder(broken).status == "done"
     assert (broken / "metrics.jsonl").read_bytes() == (broken / "metrics.jsonl.damaged").read_bytes() == before
     assert "Made by: surefoot study 'my study.toml' --scale digits" in Path("out/tables.md").read_text()
+
+
+def test_a_value_that_changed_is_not_reported_and_its_run_done_again(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("why.toml").write_text(STUDY.replace("BUDGET", "4"))
+    command = ["study", "why.toml", "--workers", "1", "--no-page", "--out", "out"]
+    assert main(command) == 0
+    rows = next(Path("out/runs").iterdir()) / "metrics.jsonl"
+    before = rows.read_bytes()
+    rows.write_bytes(before.replace(b'"test/ece": 0.', b'"test/ece": 9.', 1))
+    assert main(["report", "out", "--no-page", "--out", "elsewhere"]) == 0
+    assert "its rows are not those that it ended with" in capsys.readouterr().out
+    assert main(["study", "why.toml", "--workers", "1", "--no-page", "--reuse", "out"]) == 0
+    assert "1 runs of the study have ended elsewhere" in capsys.readouterr().err
+    assert main(command) == 0
+    assert "1 to do" in capsys.readouterr().err
+    assert rows.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", ["[", "{}"])
+def test_a_study_whose_record_is_damaged_gets_it_again(
+    here: Path, content: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("why.toml").write_text(STUDY.replace("BUDGET", "4"))
+    command = ["study", "why.toml", "--workers", "1", "--no-page", "--out", "b"]
+    assert main(command) == 0
+    record = Path("b/study.json").read_bytes()
+    Path("b/study.json").write_text(content)
+    capsys.readouterr()
+    assert main(command) == 0
+    assert "0 to do" in capsys.readouterr().err
+    assert Path("b/study.json").read_bytes() == record
+
+
+def test_a_lock_is_told_with_its_folder_whatever_its_name(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("why.toml").write_text(STUDY.replace("BUDGET", "4"))
+    with locked(Path("b")):  # a letter of the message
+        assert main(["study", "why.toml", "--no-page", "--out", "b"]) == 2
+    assert capsys.readouterr().err == "surefoot: Being written by another process: b.\n"
 
 
 def test_a_record_that_the_disk_refuses_is_not_damage(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ class Report:
             if self.archive:
                 write_atomically(out / "study.json", (self.folder / "study.json").read_bytes())
                 for run in study_runs(self.folder):
-                    if run.status == "damaged" or (run.status == "done" and not run.ended):
+                    if run.damaged:
                         say(f"{run.path} is damaged and left out.")
                     else:
                         run.archive(out / "runs" / run.path.name)
@@ -74,7 +74,7 @@ class Report:
         from surefoot.report.figures import write_figures
 
         if self.figures:
-            held = [(run.spec, run.rows()[0]) for run in runs if run.status == "done"]
+            held = [(run.spec, rows) for run in runs if (rows := run.measured()) is not None]
             written = write_figures(out / "figures", held, formats=self.figures)
             say(f"{len(written)} figures: {out / 'figures'}")
 
@@ -101,11 +101,11 @@ def write_run_page(run: "RunFolder", out: Path) -> Path:
 def show(outcome: Mapping[str, Any], folder: Path, out: Path, *, page: bool, json: bool) -> None:
     """Write a study's files to `out`, print its tables (or JSON) and the page's path."""
     from surefoot.report.study import all_tables, not_done, plain, write_page, write_tables
-    from surefoot.studies.outcome import study_runs
+    from surefoot.studies.outcome import study_trajectories
 
     with request():
         write_tables(out, outcome)
-        runs = [(run.spec, run.rows()[0]) for run in study_runs(folder) if run.status == "done"]
+        runs = [(run.spec, run.rows) for run in study_trajectories(folder)]
         path = write_page(out, outcome, runs) if page else None
     for note in outcome["notes"]:
         say(note)

@@ -62,8 +62,8 @@ def print_run(folder: RunFolder, *, json: bool) -> None:
     if (best := record.get("selected")) is not None:
         told = ", ".join(f"{key} {best[f'test/{key}']:.3g}" for key in ("accuracy", "ece", "nll"))
         print(f"lowest validation nll at step {best['step']}: test {told}; weights in {folder.selected.name}")
-    if record["status"] == "done" and not folder.ends_with(rows):
-        say("Its last rows are missing: do it again.")
+    if folder.damaged:
+        say("Its rows are not those that it ended with: do it again.")
     print(f"{record['status']}{': ' + record['reason'] if record.get('reason') else ''}; run folder {folder.path}")
 
 

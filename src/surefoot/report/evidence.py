@@ -75,7 +75,7 @@ def gather(results: Path) -> list[Evidence]:
 
 def _runs(folder: Path) -> list[Run]:
     runs = [RunFolder(path) for path in sorted((folder / "runs").iterdir())]
-    held = [(run.spec, run.rows()[0]) for run in runs if run.status == "done"]
+    held = [(run.spec, rows) for run in runs if (rows := run.measured()) is not None]
     whole = [(spec, rows) for spec, rows in held if rows and all(rows[-1].get(key) is not None for key in _KEYS)]
     # a change that lowers an overconfident model's error would raise an underconfident one's: these are kept apart
     return [run for run in whole if (run[1][-1]["test/confidence"] or 0) > (run[1][-1]["test/accuracy"] or 0)]

@@ -69,6 +69,8 @@ class Keeper:
         extra = state["extra"]
         if not self.folder.cut(self.folder.metrics, extra["metrics_bytes"]):
             raise ValueError(f"{self.folder.metrics} is shorter than its checkpoint says.")
+        if self.folder.digest() != extra["metrics_sha256"]:
+            raise ValueError(f"{self.folder.metrics} holds other rows than its checkpoint says.")
         self.folder.cut(self.times, extra["times_bytes"])
         checkpoint.restore(self.training, state)
         self.begun -= extra["seconds"]
@@ -135,6 +137,7 @@ class Keeper:
             self.folder.checkpoint,
             self.training,
             metrics_bytes=length,
+            metrics_sha256=self.folder.digest(length),
             times_bytes=self.times.stat().st_size if self.times.exists() else 0,
             seconds=time.monotonic() - self.begun,
             observing=self.training.seconds_observing,
@@ -160,6 +163,8 @@ class Keeper:
             "hardware": hardware(),
             "spec": self.spec.to_dict(),
         }
+        if status == "done":
+            record["metrics_sha256"] = self.folder.digest()
         if self.spec.select != "last" and status == "done":
             record["selected"] = selected(self.folder.rows()[0])
         self.folder.write_record(record)

@@ -53,7 +53,7 @@ def run(
     group = processes or Processes()
     with locked(folder.path):
         folder.forget()
-        damaged = folder.status == "damaged"
+        damaged = folder.damaged
         if damaged:
             folder.set_aside()
         before = folder.record if folder.status != "absent" else None
@@ -70,7 +70,7 @@ def run(
                 notes += (f"{spec.label} was begun by {_other(before)} and starts again.",)
             if damaged:
                 kept = "What was there is kept as *.damaged."
-                notes += (f"The run.json of {spec.label} could not be read: it starts again. {kept}",)
+                notes += (f"The record or the rows of {spec.label} were damaged: it starts again. {kept}",)
             group.told({"spent": keeper.spent, "from": keeper.resumed})
             status, reason = keeper.train()
             return Ended(status, reason, notes)

@@ -1,12 +1,13 @@
 """A run's folder: run.json, metrics.jsonl, times.jsonl and checkpoints. Reads and writes without torch."""
 
 import gzip
+import hashlib
 import json
 import math
 import os
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +22,7 @@ _NUMBERS = {int, float, bool, type(None)}
 
 
 class DamagedError(ValueError):
-    """A record that was cut off or overwritten: it holds no JSON."""
+    """A record that was cut off or overwritten: it is no JSON object with what belongs there."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class RunFolder:
 
     @property
     def status(self) -> str:
-        """running, done, diverged, interrupted, failed; absent; or damaged, where run.json holds no JSON."""
+        """running, done, diverged, interrupted, failed; absent; or damaged, where run.json cannot be read."""
         known = "record" in self.__dict__ or (self.path / "run.json").exists()
         try:
             return str(self.record["status"]) if known else "absent"
@@ -71,12 +72,29 @@ class RunFolder:
 
     @property
     def ended(self) -> bool:
-        """Whether the run is done, with its last row, or has diverged: a second call leaves it as it is."""
-        return self.status == "diverged" or (self.status == "done" and self.ends_with(self.rows()[0]))
+        """Whether the run is done, with its rows, or has diverged: a second call leaves it as it is."""
+        return self.status == "diverged" or self.measured() is not None
 
-    def ends_with(self, rows: Sequence[Row]) -> bool:
-        """Whether these rows, of this run, go to its end."""
-        return bool(rows) and rows[-1].get("gradients") == self.record.get("gradients")
+    @property
+    def damaged(self) -> bool:
+        """Whether its record cannot be read, or it is done and its rows are not those that it ended with."""
+        return self.status == "damaged" or (self.status == "done" and self.measured() is None)
+
+    def measured(self) -> list[Row] | None:
+        """The rows of a run that is done; None of another, and where they are not those that it ended with.
+
+        The record has their digest; of runs that were made before it did, and of watched ones, all must be readable
+        and go to the end.
+        """
+        if self.status != "done":
+            return None
+        content, _ = self._content()
+        rows, unread = self._read(content)
+        if "metrics_sha256" in self.record:
+            same = hashlib.sha256(content).hexdigest() == self.record["metrics_sha256"]
+        else:
+            same = not unread and bool(rows) and rows[-1].get("gradients") == self.record.get("gradients")
+        return rows if same else None
 
     @cached_property
     def spec(self) -> RunSpec:
@@ -119,6 +137,11 @@ class RunFolder:
             os.fsync(file.fileno())
             return file.tell()
 
+    def digest(self, length: int | None = None) -> str:
+        """SHA-256 of the first bytes of metrics.jsonl, of all if no length is given; of nothing where it is absent."""
+        content = self.metrics.read_bytes() if self.metrics.exists() else b""
+        return hashlib.sha256(content[:length]).hexdigest()
+
     def cut(self, path: Path, length: int) -> bool:
         """Drop what a file holds beyond `length` bytes; False if it is shorter than that."""
         present = path.stat().st_size if path.exists() else 0
@@ -130,14 +153,21 @@ class RunFolder:
 
     def rows(self) -> tuple[list[Row], list[str]]:
         """All rows, and a note for every line that could not be read (a half-written last one is not fatal)."""
+        content, notes = self._content()
+        rows, unread = self._read(content)
+        return rows, [*notes, *unread]
+
+    def _content(self) -> tuple[bytes, list[str]]:
         packed = self.path / "metrics.jsonl.gz"
         try:
             live = self.metrics.exists() or not packed.exists()
-            content = self.metrics.read_bytes() if live else gzip.decompress(packed.read_bytes())
+            return self.metrics.read_bytes() if live else gzip.decompress(packed.read_bytes()), []
         except FileNotFoundError:
-            return [], [f"{self.path} has no metrics yet."]
+            return b"", [f"{self.path} has no metrics yet."]
         except (OSError, EOFError, zlib.error) as error:
-            return [], [f"{packed} cannot be read: {error}."]
+            return b"", [f"{packed} cannot be read: {error}."]
+
+    def _read(self, content: bytes) -> tuple[list[Row], list[str]]:
         rows: list[Row] = []
         notes: list[str] = []
         for number, line in enumerate(content.splitlines(), start=1):
@@ -175,7 +205,7 @@ def newer(versions: Any) -> str:
 def read_record(path: Path, keys: Mapping[str, type], *, kind: str) -> dict[str, Any]:
     """A JSON object with at least `keys` of their types; ValueError where the file is missing or something else.
 
-    DamagedError, one of them, where it holds no JSON; what the disk refuses (OSError) is no damage.
+    DamagedError, one of them, where it holds something else; what the disk refuses (OSError) is no damage.
     """
     told = f"{path.parent} is not a {kind} folder: it has no readable {path.name}."
     try:
@@ -185,5 +215,5 @@ def read_record(path: Path, keys: Mapping[str, type], *, kind: str) -> dict[str,
     except ValueError:
         raise DamagedError(told) from None
     if not isinstance(record, dict) or not all(isinstance(record.get(key), type_) for key, type_ in keys.items()):
-        raise ValueError(told)
+        raise DamagedError(told)
     return record

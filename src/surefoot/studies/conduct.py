@@ -3,6 +3,7 @@
 import errno
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -12,7 +13,7 @@ from surefoot.files import write_atomically
 from surefoot.registry import look_up
 from surefoot.runs.origin import made_alike
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import RunFolder
+from surefoot.runs.store import DamagedError, RunFolder
 from surefoot.runs.typecheck import NotAListError
 from surefoot.studies.engine import Engine, Event, Trial
 from surefoot.studies.outcome import OUTCOMES, study_record
@@ -31,9 +32,11 @@ def missing(study: Study, root: Path, *, rerun: Rerun = "none") -> list[Trial]:
     if not there.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(there))
     if (root / "study.json").exists():
-        held = study_record(root)
-        if (held["study"], held["scale"]) != (study.name, study.scale):
-            raise ValueError(f"{root} holds the study {held['study']} at scale {held['scale']}; name another `--out`.")
+        with suppress(DamagedError):  # it follows from the study's file and is written anew; the runs have their own
+            held = study_record(root)
+            if (held["study"], held["scale"]) != (study.name, study.scale):
+                told = f"{root} holds the study {held['study']} at scale {held['scale']}"
+                raise ValueError(f"{told}; name another `--out`.")
     analysis = look_up("outcome", study.outcome, OUTCOMES)
     for spec in study.specs:
         analysis.check(spec)

@@ -58,7 +58,7 @@ OUTCOMES: dict[str, Analysis] = {
 
 PAPERS_OWN = ("cifar10", "cifar10-5k")  # the data that the table of Too Sharp, Too Sure is of
 _AGAIN = "the study's command does it again"
-_DAMAGED = {"status": "damaged", "reason": f"its last rows are missing; {_AGAIN}"}
+_DAMAGED = {"status": "damaged", "reason": f"its rows are not those that it ended with; {_AGAIN}"}
 _CERTIFIED = [
     f"{split}/{key}"
     for split in ("train", "test")
@@ -80,8 +80,8 @@ def study_runs(root: Path) -> list[RunFolder]:
 
 def study_trajectories(root: Path) -> list[Trajectory]:
     """What the runs of a study that are done measured."""
-    done = [(folder, folder.rows()[0]) for folder in study_runs(root) if folder.status == "done"]
-    return [Trajectory(folder.spec, rows) for folder, rows in done if folder.ends_with(rows)]
+    done = [(folder, folder.measured()) for folder in study_runs(root)]
+    return [Trajectory(folder.spec, rows) for folder, rows in done if rows is not None]
 
 
 def study_outcome(root: Path) -> dict[str, Any]:
@@ -102,11 +102,10 @@ def study_outcome(root: Path) -> dict[str, Any]:
         states[folder.path.name] = {"status": folder.status, "reason": str(folder.record.get("reason", ""))}
         if folder.status != "done":
             continue
-        rows, said = folder.rows()
-        if not folder.ends_with(rows):
+        rows = folder.measured()
+        if rows is None:
             states[folder.path.name] = _DAMAGED
             continue
-        notes += said
         trajectories.append(Trajectory(folder.spec, rows))
         unsure = sum(row.get(key) == 0 for row in rows for key in _CERTIFIED)
         notes += [f"{folder.spec.label}: {unsure} sharpness values are not certified."] if unsure else []
