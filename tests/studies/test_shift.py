@@ -19,6 +19,7 @@ def row(ece: float, *, apart: float = 0.7) -> Row:
         for severity in (1, 5):
             where = f"{name}-{severity}"
             found |= {f"{where}/accuracy": 0.5 + ece, f"{where}/ece": factor * ece + severity / 100}
+            found |= {f"{where}/confidence": 0.7 + severity / 100} if severity == 5 else {}
             found |= {f"{where}/ada_ece": 0.2, f"{where}/ece_temperature": None, f"{where}/auroc_ood": 0.6}
             found |= {f"cifar100-5k-{where}/auroc_ood": apart + severity / 100}
     return found | {"svhn-2k/auroc_ood": apart, "svhn-2k/confidence": 0.5}
@@ -74,6 +75,9 @@ def test_tables() -> None:
     assert by_severity.rows[1][:3] == ("sgd", "motion_blur", 5)
     assert (by_severity.rows[1][4].mean, by_severity.rows[1][4].n) == (pytest.approx(16.0), 3)
     assert str(by_severity.rows[1][6]) == "-"
+    assert by_severity.columns[-1] == by_corruption.columns[-1] == "confidence - accuracy %"
+    assert by_severity.rows[1][-1].mean == pytest.approx(100 * (0.75 - 0.61))
+    assert str(by_severity.rows[0][-1]) == "-"  # its confidence was not measured
 
 
 def test_options_are_named_where_names_alone_do_not_tell_methods_apart() -> None:

@@ -13,7 +13,7 @@ from surefoot.studies.needs import need_observers
 from surefoot.table import Cell, Estimate, Table
 
 QUANTITIES = ("accuracy", "ece", "ada_ece", "ece_temperature", "auroc_ood")
-_COLUMNS = tuple(name_of(f"test/{quantity}") for quantity in QUANTITIES)
+_COLUMNS = (*(name_of(f"test/{quantity}") for quantity in QUANTITIES), "confidence - accuracy %")
 _SPOILED = re.compile(r"(?:(?P<foreign>.+)-)?(?P<corruption>\w+)-(?P<severity>[1-5])/(?P<quantity>\w+)")
 _NOTES = (
     "TCE: ECE after the temperature that is best by NLL on the clean validation images.",
@@ -203,4 +203,5 @@ def _cells(runs: Sequence[Trajectory], method: str, where: str) -> list[Cell]:
     for quantity in QUANTITIES:
         key = f"{where}/{quantity}"
         cells.append(Estimate.of(scale_of(key) * value for row in rows if (value := row.get(key)) is not None))
-    return cells
+    sure = [(row.get(f"{where}/confidence"), row.get(f"{where}/accuracy")) for row in rows]
+    return [*cells, Estimate.of(100 * (c - a) for c, a in sure if c is not None and a is not None)]
