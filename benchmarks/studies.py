@@ -92,10 +92,11 @@ def many_runs(root: Path, num_runs: int) -> None:
         names[spec.id] = spec.label
         folder = root / "runs" / spec.id
         folder.mkdir(parents=True)
-        known = {"id": spec.id, "label": spec.label, "seed": seed, "spec": spec.to_dict()}
-        (folder / "run.json").write_text(json.dumps({**record, **known}, indent=1))
         moved = [{k: v if "/" not in k else v + 0.01 * draw.random() for k, v in row.items()} for row in rows]
         (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in moved))
+        known = {"id": spec.id, "label": spec.label, "seed": seed, "spec": spec.to_dict()}
+        known["metrics_sha256"] = RunFolder(folder).digest()
+        (folder / "run.json").write_text(json.dumps({**record, **known}, indent=1))
     about = {"study": "many", "scale": "one", "title": "Many?", "about": "", "outcome": "methods", "runs": names}
     (root / "study.json").write_text(json.dumps(about))
 
