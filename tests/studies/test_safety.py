@@ -1,5 +1,6 @@
 """What may happen to a whole study; what may happen to one run is in tests/runs/test_run.py."""
 
+import errno
 import json
 import os
 import resource
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from surefoot.cli import main
+from surefoot.cli.request import BadRequest, request
 from surefoot.cli.watch import progress_table
 from surefoot.files import locked
 from surefoot.runs.spec import RunSpec
@@ -282,6 +284,11 @@ def test_a_lock_is_told_with_its_folder_whatever_its_name(here: Path, capsys: py
     with locked(Path("b")):  # a letter of the message
         assert main(["study", "why.toml", "--no-page", "--out", "b"]) == 2
     assert capsys.readouterr().err == "surefoot: Being written by another process: b.\n"
+
+
+def test_an_error_without_a_file_ends_without_a_colon() -> None:
+    with pytest.raises(BadRequest, match=r"^No space left on device\.$"), request():
+        raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_a_record_that_the_disk_refuses_is_not_damage(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ def request() -> Iterator[None]:
         yield
     except OSError as error:
         name = str(error.filename or "")
-        said = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", str(error.strerror)) is not None  # or there is no name
-        where = "" if said else f": {name}"
+        said = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", str(error.strerror)) is not None
+        where = f": {name}" if name and not said else ""
         raise BadRequest(f"{error.strerror}{where}." if error.strerror else str(error)) from error
     except (ValueError, ImportError) as error:
         raise BadRequest(str(error)) from error
