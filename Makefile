@@ -57,23 +57,23 @@ bench-certificates: setup-dev  ## the one of certificates; SUREFOOT_DATA must na
 
 test-ray: setup-dev  ## the tests of studies on a Ray cluster, which needs 250 MB more
 	$(PIP) --editable '.[ray]'
-	$(BIN)/python -m pytest tests/studies/test_ray.py
+	$(BIN)/python -m pytest tests/studies/engines/test_ray.py
 
 docs: setup-dev  ## build the documentation into site/, offline
 	$(BIN)/mkdocs build --strict
 
 evidence: setup-dev  ## read again what the committed results say, for diagnoses
-	$(BIN)/python -m surefoot.report.evidence results
+	$(BIN)/python -m surefoot.diagnosis.evidence results
 
 criteria: setup-dev  ## write how claims are tested into the committed results again, from the studies' files, and their tables
-	$(BIN)/python -m surefoot.studies.recorded results
+	$(BIN)/python -m surefoot_papers.recorded results
 	for folder in $$(dirname results/*/*/study.json); do $(BIN)/surefoot report $$folder --no-page > /dev/null || exit 1; done
 
 reproduce: setup-dev  ## do the shortest run of every committed study again, write results/REPRODUCED.md; SUREFOOT_DATA as for benchmarks
-	$(BIN)/python -m surefoot.studies.reproduce results
+	$(BIN)/python -m surefoot_papers.reproduce results
 
 claims: setup-dev  ## write results/CLAIMS.md again, from claims.toml and the committed results
-	$(BIN)/python -m surefoot.report.claims results
+	$(BIN)/python -m surefoot_papers.claims_page results
 
 screenshot: setup-dev  ## make docs/report.png, with Chromium
 	$(BIN)/python docs/screenshot.py

@@ -24,7 +24,7 @@ from surefoot.files import write_atomically
 from surefoot.losses import CrossEntropy
 from surefoot.models import MLP
 from surefoot.predictions import Predictions
-from surefoot.runs.origin import commit, hardware, versions
+from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.table import Table
 from surefoot.theory import (
     calibration_certificates,

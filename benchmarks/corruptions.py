@@ -25,7 +25,7 @@ from surefoot.data.corruptions.defocus_blur import disk
 from surefoot.data.corruptions.motion_blur import smeared, taps
 from surefoot.files import write_atomically
 from surefoot.models import ResNet
-from surefoot.runs.origin import commit, hardware, versions
+from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.table import Cell, Table
 
 with warnings.catch_warnings():

@@ -23,7 +23,7 @@ from surefoot.metrics.intervals import INTERVALS, interval
 from surefoot.metrics.kernel_ce import laplacian_pair_sum
 from surefoot.metrics.smooth_ece import smooth_error
 from surefoot.predictions import Predictions
-from surefoot.runs.origin import commit, hardware, versions
+from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.table import Table
 
 NUM_BINS = 15

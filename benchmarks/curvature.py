@@ -33,7 +33,7 @@ from surefoot.data import cifar10_5k
 from surefoot.files import write_atomically
 from surefoot.models import MLP, ResNet
 from surefoot.params import flat
-from surefoot.runs.origin import commit, hardware, versions
+from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.table import Cell, Table
 
 LR = 2 / 40

@@ -40,7 +40,7 @@ from surefoot.metrics import ece, nll
 from surefoot.models import CNN
 from surefoot.optim import BSAM
 from surefoot.predictions import Predictions
-from surefoot.runs.origin import commit, hardware, versions
+from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.table import Cell, Table
 from surefoot.training.batches import Batches
 

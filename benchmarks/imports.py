@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from surefoot.files import write_atomically
-from surefoot.runs.origin import commit, hardware, versions
+from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.table import Cell, Table
 
 BAR = 0.15

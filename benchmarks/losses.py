@@ -22,7 +22,7 @@ import torch
 from surefoot.files import write_atomically
 from surefoot.losses import CPC, LOSSES, OBJECTIVES, Batch, CrossEntropy, Lifted, Objective, memory_of
 from surefoot.models import CNN
-from surefoot.runs.origin import commit, hardware, versions
+from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.runs.typecheck import options_of
 from surefoot.table import Cell, Table
 

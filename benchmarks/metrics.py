@@ -30,7 +30,7 @@ from surefoot.files import write_atomically
 from surefoot.metrics import classwise_ece, ece, interval, kce, sm_ece
 from surefoot.posthoc import Temperature
 from surefoot.predictions import Predictions
-from surefoot.runs.origin import commit, hardware, versions
+from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.table import Cell, Table
 
 Call = Callable[[], object]

@@ -22,10 +22,10 @@ from surefoot.files import write_atomically
 from surefoot.losses import Lifted
 from surefoot.params import flat
 from surefoot.runs.build import build
-from surefoot.runs.origin import commit, hardware, versions
+from surefoot.runs.folder import RunFolder
+from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.runs.run import run
 from surefoot.runs.spec import DEFAULT_OBSERVERS, RunSpec
-from surefoot.runs.store import RunFolder
 from surefoot.table import Table
 from surefoot.training.loop import train
 from surefoot.training.schedule import Schedule

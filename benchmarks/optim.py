@@ -28,7 +28,7 @@ from surefoot.files import write_atomically
 from surefoot.losses import Batch, CrossEntropy, Lifted, MarginAware
 from surefoot.models import CNN, MLP
 from surefoot.optim import ASAM, CSAM, SAM, SSAM, VASSO, Muon
-from surefoot.runs.origin import commit, hardware, versions
+from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.table import Cell, Table
 
 SGD = torch.optim.SGD

@@ -16,9 +16,9 @@ from pathlib import Path
 from surefoot.files import write_atomically
 from surefoot.report.page import chart_scripts
 from surefoot.report.study import write_page
-from surefoot.runs.origin import commit, hardware, versions
+from surefoot.runs.folder import RunFolder
+from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import RunFolder
 from surefoot.studies.outcome import study_outcome
 from surefoot.table import Table
 

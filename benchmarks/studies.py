@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any
 
 from surefoot.files import write_atomically
-from surefoot.runs.origin import commit, hardware, versions
+from surefoot.runs.folder import RunFolder
+from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.runs.run import run
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import RunFolder
-from surefoot.studies.engine import Event, Trial
 from surefoot.studies.engines import usable_cores
-from surefoot.studies.local import LocalEngine
+from surefoot.studies.engines.engine import Event, Trial
+from surefoot.studies.engines.local import LocalEngine
 from surefoot.table import Table
 
 SPEC: dict[str, Any] = {

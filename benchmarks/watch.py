@@ -19,10 +19,10 @@ from torch.utils.data import DataLoader, TensorDataset
 from surefoot.data import digits
 from surefoot.files import write_atomically
 from surefoot.integrations import Watch, lightning_callback
-from surefoot.integrations.watch import DEFAULT_OBSERVERS
 from surefoot.models import CNN, MLP
-from surefoot.runs.origin import commit, hardware, versions
+from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.table import Table
+from surefoot.watch.watch import DEFAULT_OBSERVERS
 
 EVERY = 100
 BATCH = 50

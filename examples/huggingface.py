@@ -7,7 +7,7 @@ from transformers import BertConfig, BertForSequenceClassification, Trainer, Tra
 
 from surefoot.integrations import SAMTrainerMixin, huggingface_callback
 from surefoot.optim import SAM
-from surefoot.runs.store import RunFolder
+from surefoot.runs.folder import RunFolder
 
 
 class SAMTrainer(SAMTrainerMixin, Trainer):

@@ -45,7 +45,7 @@ def test_every_folder_has_a_rank() -> None:
 def test_reading_and_reporting_never_import_torch() -> None:
     code = (
         "import sys, surefoot.report.study, surefoot.report.plots, surefoot.report.reliability\n"
-        "import surefoot.runs.store, surefoot.studies.outcome\n"
+        "import surefoot.runs.folder, surefoot.studies.outcome\n"
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,3 +1,3 @@
 """surefoot: calibration, curvature and margins, watched together while a classifier trains."""
 
-__version__ = "0.1.0"
+from surefoot._version import __version__ as __version__

@@ -38,9 +38,9 @@ def browser() -> Iterator[Any]:
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a small study, really run: two optimizers, two learning rates, observed with `reliability`."""
     from surefoot.report.study import write_page
+    from surefoot.runs.folder import RunFolder
     from surefoot.runs.run import run
     from surefoot.runs.spec import RunSpec
-    from surefoot.runs.store import RunFolder
     from surefoot.studies.outcome import study_outcome
 
     root = tmp_path_factory.mktemp("study")

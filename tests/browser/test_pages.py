@@ -13,9 +13,9 @@ pytest.importorskip("vl_convert")
 from browser.conftest import Visit
 from surefoot.cli import main
 from surefoot.cli.watch import live_page, version
-from surefoot.profile import wilson
+from surefoot.diagnosis.profile import wilson
 from surefoot.report.serve import Live, server
-from surefoot.runs.store import RunFolder
+from surefoot.runs.folder import RunFolder
 
 PHONE = {"viewport": {"width": 390, "height": 844}}
 POINT = """([name, run, row]) => {

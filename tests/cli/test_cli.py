@@ -10,8 +10,8 @@ import pytest
 
 from surefoot.cli import main
 from surefoot.files import locked
+from surefoot.runs.folder import RunFolder
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import RunFolder
 
 SPEC = """
 budget = 20
@@ -22,7 +22,7 @@ schedule = { every = 5, per_decade = 0 }
 """
 STUDY = """
 title = "Why?"
-outcome = "coupling"
+analysis = "surefoot_papers.too_sharp.coupling"
 [scales.digits]
 about = "Small."
 seeds = [0]

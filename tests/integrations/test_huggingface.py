@@ -20,7 +20,7 @@ from surefoot.integrations import SAMTrainerMixin, Watch, calibration_metrics, h
 from surefoot.metrics import ece
 from surefoot.optim import BSAM, CSAM, SAM
 from surefoot.predictions import Predictions
-from surefoot.runs.store import RunFolder
+from surefoot.runs.folder import RunFolder
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 

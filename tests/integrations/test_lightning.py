@@ -15,7 +15,7 @@ from surefoot.integrations import lightning_callback
 from surefoot.metrics import ece
 from surefoot.optim import CSAM, SAM
 from surefoot.predictions import Predictions
-from surefoot.runs.store import RunFolder
+from surefoot.runs.folder import RunFolder
 
 pytest.importorskip("lightning")
 pytestmark = [

@@ -12,7 +12,7 @@ from torch import nn
 
 from surefoot.integrations import Watch
 from surefoot.integrations.loggers import LOGGERS, Logger, MLflow, TensorBoard, WandB
-from surefoot.runs.store import RunFolder
+from surefoot.runs.folder import RunFolder
 
 BATCH = (torch.eye(4), torch.tensor([0, 1, 2, 0]))
 

@@ -7,16 +7,16 @@ import pytest
 
 pytest.importorskip("vl_convert")
 
+from surefoot.diagnosis.diagnosis import diagnose
+from surefoot.diagnosis.facts import run_facts
 from surefoot.report import charts
 from surefoot.report.course import MOST_ROWS, MOST_RUNS, Course, overview
-from surefoot.report.diagnosis import diagnose
-from surefoot.report.facts import run_facts
 from surefoot.report.page import Page, Section, chart_scripts, check_extra, inert_json
 from surefoot.report.plots import colour_of, correlation_by_end
 from surefoot.report.run import run_page
 from surefoot.report.study import study_page, write_page, write_tables
+from surefoot.runs.folder import Row
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import Row
 from surefoot.table import Table
 
 

@@ -11,10 +11,10 @@ from surefoot.metrics import nll
 from surefoot.predictions import Predictions
 from surefoot.runs.build import build, check
 from surefoot.runs.collecting import When
-from surefoot.runs.finished import training_at
+from surefoot.runs.folder import RunFolder
 from surefoot.runs.run import run
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import RunFolder
+from surefoot.runs.weights import training_at
 from surefoot.training.loop import Training
 
 ENSEMBLES: dict[str, dict[str, Any]] = {

@@ -7,9 +7,9 @@ import pytest
 
 from surefoot.losses import LOSSES, OBJECTIVES
 from surefoot.runs.build import build, check
+from surefoot.runs.folder import RunFolder
 from surefoot.runs.run import run
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import RunFolder
 
 TINY: dict[str, Any] = {
     "budget": 12,

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from surefoot.runs.build import build, check
+from surefoot.runs.folder import RunFolder
 from surefoot.runs.run import run
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import RunFolder
-from surefoot.studies.engine import Trial
+from surefoot.studies.engines.engine import Trial
 
 TINY: dict[str, Any] = {
     "budget": 12,

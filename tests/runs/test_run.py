@@ -18,10 +18,10 @@ import pytest
 from surefoot.files import locked
 from surefoot.runs import keeper, origin
 from surefoot.runs import run as run_module
-from surefoot.runs.keeper import Keeper
+from surefoot.runs.folder import RunFolder
+from surefoot.runs.recorder import Keeper
 from surefoot.runs.run import run
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import RunFolder
 
 TINY: dict[str, Any] = {
     "budget": 12,
@@ -470,7 +470,7 @@ from collections.abc import Callable
 from pathlib import Path
 from surefoot.runs.run import run
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import RunFolder
+from surefoot.runs.folder import RunFolder
 spec = RunSpec.from_toml(Path(sys.argv[1]))
 print("begin", flush=True)
 print(run(spec, RunFolder(Path(sys.argv[2])), checkpoint_seconds=0.05).status, flush=True)

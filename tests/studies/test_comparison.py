@@ -71,7 +71,7 @@ def test_like_is_compared_with_like() -> None:
             "does not hold",
         ),
     ]
-    found = Comparison().outcome([run for runs in groups.values() for run in runs], compare_with_paper=False)
+    found = Comparison().outcome([run for runs in groups.values() for run in runs])
     differ = next(table for table in found["tables"] if table.name == "differences")
     assert differ.title.startswith("Difference from sgd, ")
     assert [row[0] for row in differ.rows] == [
@@ -128,7 +128,7 @@ def test_tables_and_claims() -> None:
             Claim("CSAM is better", "test/ece", better="csam", than="sam"),  # there is none
         )
     )
-    found = analysis.outcome(RUNS, compare_with_paper=False)
+    found = analysis.outcome(RUNS)
     scores, off = found["tables"]
     assert scores.columns == ("method", "accuracy %", "ECE %", "confidence - accuracy %")
     assert scores.rows[1][0] == "sam rho=0.1"
@@ -145,8 +145,8 @@ def test_tables_and_claims() -> None:
 def test_networks_and_data_sets_are_compared_each_for_itself() -> None:
     other = [run(o, seed, ece + 0.01 * seed, model="cnn") for o, ece in ((SGD, 0.2), (SAM, 0.3)) for seed in range(3)]
     claim = Claim("SAM is calibrated", "test/ece", better="sam", than="sgd")
-    alone = Comparison(claims=(claim,)).outcome(RUNS, compare_with_paper=False)
-    found = Comparison(claims=(claim,)).outcome([*RUNS, *other], compare_with_paper=False)
+    alone = Comparison(claims=(claim,)).outcome(RUNS)
+    found = Comparison(claims=(claim,)).outcome([*RUNS, *other])
     names = [table.name for table in found["tables"]]
     assert names == [f"{what}-{net}-on-digits" for net in ("mlp", "cnn") for what in ("scores", "differences")]
     assert [table.rows for table in found["tables"][:2]] == [table.rows for table in alone["tables"]]
@@ -155,4 +155,4 @@ def test_networks_and_data_sets_are_compared_each_for_itself() -> None:
         ("SAM is calibrated (mlp on digits)", "holds"),
         ("SAM is calibrated (cnn on digits)", "does not hold"),
     ]
-    assert Comparison(claims=(claim,)).outcome([], compare_with_paper=False)["claims"].rows == ()
+    assert Comparison(claims=(claim,)).outcome([])["claims"].rows == ()

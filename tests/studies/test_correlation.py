@@ -3,10 +3,10 @@ import math
 import numpy as np
 import pytest
 
+from surefoot.runs.folder import Row
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import Row
 from surefoot.studies.correlation import PAIRS, Trajectory, correlation, pearson, t_interval, verdict
-from surefoot.studies.coupling import outcome
+from surefoot_papers.too_sharp.coupling.analysis import outcome
 
 
 def trajectory(lr: float, seed: int = 0, *, sign: float = 1.0, optimizer: str = "gd") -> Trajectory:
@@ -77,7 +77,7 @@ def test_verdicts() -> None:
 
 def test_outcome_says_what_was_put_in() -> None:
     runs = [trajectory(lr, seed) for lr in (0.1, 0.2, 0.3) for seed in (0, 1)]
-    found = outcome(runs, compare_with_paper=True)
+    found = outcome(runs)
     first = found["tables"][0]
     assert first.columns == ("calibration error", "sharpness", "gd", "gd, paper")
     assert first.rows[0][2].mean == pytest.approx(1.0)
@@ -94,7 +94,7 @@ def test_outcome_says_what_was_put_in() -> None:
 
 
 def test_outcome_of_nothing_is_empty_not_an_error() -> None:
-    found = outcome([], compare_with_paper=False)
+    found = outcome([])
     assert found["cells"] == []
     assert found["curves"] == []
     assert {row[-1] for row in found["claims"].rows} == {"cannot tell at this scale"}

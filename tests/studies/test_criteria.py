@@ -7,13 +7,13 @@ import pytest
 
 from surefoot.cli import main
 from surefoot.studies.outcome import study_outcome, study_record
-from surefoot.studies.recorded import refresh
 from surefoot.studies.study import read_study, study_files
+from surefoot_papers.recorded import refresh
 
 RESULTS = Path(__file__).parents[2] / "results"
 STUDY = """
 title = "Why?"
-outcome = "methods"
+analysis = "surefoot_papers.sam_calibration.methods"
 [[claims]]
 claims = ["* is better calibrated than SGD", "SAM is as good (here)"]
 statistic = "difference"

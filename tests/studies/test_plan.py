@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 
 from surefoot.cli import main
+from surefoot.runs.folder import RunFolder
 from surefoot.runs.run import run
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import RunFolder
 from surefoot.studies import plan as plan_module
 from surefoot.studies.cost import Cost, kind, measured
-from surefoot.studies.engine import Trial
+from surefoot.studies.engines.engine import Trial
 from surefoot.studies.plan import duration, layers, plan
 
 STUDY = """
 title = "Why?"
-outcome = "methods"
+analysis = "surefoot_papers.sam_calibration.methods"
 [scales.digits]
 about = "Small."
 seeds = [0, 1]

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from surefoot.cli import main
-from surefoot.runs.store import RunFolder
-from surefoot.studies.engine import Trial
+from surefoot.runs.folder import RunFolder
+from surefoot.studies.engines.engine import Trial
 from surefoot.studies.reuse import made_elsewhere, take
 from surefoot.studies.study import read_study
 
 STUDY = """
 title = "Why?"
-outcome = "methods"
+analysis = "surefoot_papers.sam_calibration.methods"
 [scales.digits]
 about = "Small."
 seeds = SEEDS

@@ -20,14 +20,14 @@ from surefoot.cli import main
 from surefoot.cli.request import BadRequest, request
 from surefoot.cli.watch import progress_table
 from surefoot.files import locked
+from surefoot.runs.folder import RunFolder
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import RunFolder
-from surefoot.studies.engine import Trial
-from surefoot.studies.local import LocalEngine
+from surefoot.studies.engines.engine import Trial
+from surefoot.studies.engines.local import LocalEngine
 
 STUDY = """
 title = "Why?"
-outcome = "methods"
+analysis = "surefoot_papers.sam_calibration.methods"
 [scales.digits]
 about = "Small."
 seeds = [0, 1]

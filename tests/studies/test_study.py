@@ -10,12 +10,12 @@ from surefoot.cli import main
 from surefoot.runs.build import build, check
 from surefoot.runs.spec import Part
 from surefoot.studies.comparison import method_of
-from surefoot.studies.conduct import missing, preflight
+from surefoot.studies.run import missing, preflight
 from surefoot.studies.study import read_study, scale_names, study_files
 
 GOOD = """
 title = "Why?"
-outcome = "coupling"
+analysis = "surefoot_papers.too_sharp.coupling"
 [scales.small]
 about = "Small."
 seeds = [0, 1]
@@ -77,7 +77,7 @@ def test_a_grid_is_every_combination_with_every_seed(tmp_path: Path) -> None:
         ("budget = 5", "budget = 5, seed = 7", "the seeds of scale 'small' are its `seeds`"),
         ("batch_size", "seed = [7, 8]\nbatch_size", "the seeds of scale 'small' are its `seeds`"),
         ("batch_size", "batchsize", r"block 2 of \[\[scales.small.grid\]\], .*: Unknown key 'batchsize'"),
-        ('outcome = "coupling"\n', "", "a study needs `outcome`"),
+        ('outcome = "coupling"\n', "", "a study needs `analysis`"),
         ("seeds = [0, 1]", "seeds = 3", "`seeds` must be a list of whole numbers, got 3"),
         ("seeds = [0, 1]", "seeds = []", "needs at least one seed"),
         (GOOD.partition("[[")[2], "x", "is not TOML"),

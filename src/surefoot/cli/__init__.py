@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from surefoot import __version__
+from surefoot._version import __version__
 from surefoot.cli.apply import Apply
 from surefoot.cli.calibrate import Calibrate
 from surefoot.cli.certify import Certify

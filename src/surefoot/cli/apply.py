@@ -40,8 +40,8 @@ class Apply:
             import numpy as np
             import torch
 
-            from surefoot.data.predictions_file import read_labels, read_scores
             from surefoot.files import write_atomically
+            from surefoot.io.predictions_file import read_labels, read_scores
             from surefoot.posthoc import load
 
             fitted = load(self.map)

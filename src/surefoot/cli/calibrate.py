@@ -54,7 +54,7 @@ class Calibrate:
 
     def __call__(self) -> int:
         with request():
-            from surefoot.data.predictions_file import read_predictions
+            from surefoot.io.predictions_file import read_predictions
             from surefoot.metrics import intervals
             from surefoot.metrics.intervals.interval import Options
             from surefoot.posthoc import POSTHOC

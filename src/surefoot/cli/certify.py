@@ -103,7 +103,7 @@ class Certify:
                 raise ValueError(f"`--{alone[0]}` needs `--{whose}`.")
 
     def _file(self, progress: Any) -> "tuple[list[Certificate], Tail, dict[str, Any]]":
-        from surefoot.data.predictions_file import read_predictions
+        from surefoot.io.predictions_file import read_predictions
         from surefoot.theory import calibration_certificates, tail
 
         predictions = read_predictions(self.path, logits=self.logits, probabilities=self.probs, labels=self.labels)
@@ -116,7 +116,7 @@ class Certify:
     def _run(self, progress: Any) -> "tuple[list[Certificate], Tail, dict[str, Any]]":
         from surefoot.curvature import GGN, eigenpairs
         from surefoot.losses import CrossEntropy, loss_within
-        from surefoot.runs.finished import training_at
+        from surefoot.runs.weights import training_at
         from surefoot.theory import (
             calibration_certificates,
             certified_on_shift,

@@ -32,8 +32,8 @@ class Compare:
     """Print the pairs as JSON."""
 
     def __call__(self) -> int:
+        from surefoot.studies.compare import compare, method_named
         from surefoot.studies.outcome import study_record, study_trajectories
-        from surefoot.studies.paired import compare, method_named
 
         with request():
             check_path("study", self.study)

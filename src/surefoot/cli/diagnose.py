@@ -10,7 +10,7 @@ from surefoot.cli.request import check_path, request
 from surefoot.cli.terminal import print_json, say, working
 
 if TYPE_CHECKING:
-    from surefoot.report.diagnosis import Diagnosis
+    from surefoot.diagnosis.diagnosis import Diagnosis
 
 _MARKS = {"fine": "ok", "look": "!!", "undecided": "??", "try": "->", "nothing": "ok"}
 
@@ -57,9 +57,9 @@ class Diagnose:
 
     def _file(self) -> "Diagnosis":
         from surefoot.cli.evaluate import check_enough
-        from surefoot.cli.facts import file_facts
-        from surefoot.data.predictions_file import read_predictions
-        from surefoot.report.diagnosis import diagnose
+        from surefoot.diagnosis.diagnosis import diagnose
+        from surefoot.diagnosis.measuring import file_facts
+        from surefoot.io.predictions_file import read_predictions
 
         names = {"logits": self.logits, "probabilities": self.probs, "labels": self.labels}
         predictions = read_predictions(self.path, **names)
@@ -68,10 +68,10 @@ class Diagnose:
         return diagnose(file_facts(predictions, subject=str(self.path), validation=validation))
 
     def _folder(self) -> "list[Diagnosis]":
-        from surefoot.cli.facts import weights_facts
-        from surefoot.report.diagnosis import diagnose
-        from surefoot.report.facts import run_facts
-        from surefoot.runs.store import RunFolder
+        from surefoot.diagnosis.diagnosis import diagnose
+        from surefoot.diagnosis.facts import run_facts
+        from surefoot.diagnosis.measuring import weights_facts
+        from surefoot.runs.folder import RunFolder
         from surefoot.studies.outcome import study_runs
 
         single = (self.path / "run.json").exists()

@@ -33,7 +33,7 @@ class Doctor:
 
 
 def _core() -> list[tuple[Cell, ...]]:
-    from surefoot.runs.origin import code_digest, commit, hardware, versions
+    from surefoot.runs.provenance import code_digest, commit, hardware, versions
 
     found = versions()
     machine = hardware()

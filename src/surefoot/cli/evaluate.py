@@ -80,9 +80,9 @@ class Evaluate:
 
     def __call__(self) -> int:
         with request():
-            from surefoot.data.label_counts import read_label_counts
-            from surefoot.data.predictions_file import read_predictions, read_scores
             from surefoot.files import write_atomically
+            from surefoot.io.label_counts import read_label_counts
+            from surefoot.io.predictions_file import read_predictions, read_scores
             from surefoot.metrics import evaluate
             from surefoot.metrics.evaluation import interval_record
             from surefoot.metrics.intervals.interval import Options
@@ -149,13 +149,13 @@ class Evaluate:
         return 0
 
     def _page(self, predictions: "Predictions", held: "Predictions | None", found: "Evaluation", metrics: Table) -> str:
-        from surefoot.cli.facts import after_map, repair
+        from surefoot.diagnosis.diagnosis import diagnose
+        from surefoot.diagnosis.facts import Facts
+        from surefoot.diagnosis.measuring import after_map, repair
+        from surefoot.diagnosis.profiling import profile
         from surefoot.metrics import reliability
         from surefoot.metrics.evaluation import intervals
-        from surefoot.metrics.profile import profile
-        from surefoot.report.diagnosis import diagnose
         from surefoot.report.evaluation import evaluation_page
-        from surefoot.report.facts import Facts
 
         known = profile(predictions, num_bins=self.bins, level=self.level)
         mapped, how = after_map(predictions, validation=held)

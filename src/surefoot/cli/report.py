@@ -11,7 +11,7 @@ from surefoot.cli.request import check_path, request
 from surefoot.cli.terminal import print_json, print_run, print_table, say
 
 if TYPE_CHECKING:
-    from surefoot.runs.store import RunFolder
+    from surefoot.runs.folder import RunFolder
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Report:
     def __call__(self) -> int:
         from surefoot.files import write_atomically
         from surefoot.report.page import check_extra
-        from surefoot.runs.store import RunFolder
+        from surefoot.runs.folder import RunFolder
         from surefoot.studies.outcome import study_outcome, study_runs
 
         with request():
@@ -81,10 +81,10 @@ class Report:
 
 def write_run_page(run: "RunFolder", out: Path) -> Path:
     """Write a run's report.html to `out`; returns its path."""
-    from surefoot.cli.facts import weights_facts
+    from surefoot.diagnosis.diagnosis import diagnose
+    from surefoot.diagnosis.facts import run_facts
+    from surefoot.diagnosis.measuring import weights_facts
     from surefoot.files import write_atomically
-    from surefoot.report.diagnosis import diagnose
-    from surefoot.report.facts import run_facts
     from surefoot.report.run import run_page
 
     rows, _ = run.rows()

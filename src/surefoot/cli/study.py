@@ -12,7 +12,7 @@ from surefoot.cli.request import request
 from surefoot.cli.terminal import Bars, bars, say
 
 if TYPE_CHECKING:
-    from surefoot.studies.engine import Event
+    from surefoot.studies.engines.engine import Event
     from surefoot.studies.study import Study as StudyOfRuns
 
 
@@ -63,12 +63,12 @@ class Study:
         from surefoot.cli.report import show
         from surefoot.files import locked
         from surefoot.report.page import check_extra
-        from surefoot.runs.origin import made_alike
-        from surefoot.studies.conduct import conduct, missing, preflight
+        from surefoot.runs.provenance import made_alike
         from surefoot.studies.engines import make_engine
         from surefoot.studies.outcome import study_outcome, study_runs
         from surefoot.studies.plan import duration, plan
         from surefoot.studies.reuse import made_elsewhere, take
+        from surefoot.studies.run import conduct, missing, preflight
         from surefoot.studies.study import read_study
 
         with ExitStack() as held:

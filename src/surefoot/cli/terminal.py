@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from surefoot.runs.store import RunFolder
+from surefoot.runs.folder import RunFolder
 from surefoot.table import Table
 
 

@@ -39,8 +39,8 @@ class Train:
 
     def __call__(self) -> int:
         from surefoot.files import locked
+        from surefoot.runs.folder import RunFolder
         from surefoot.runs.spec import RunSpec
-        from surefoot.runs.store import RunFolder
         from surefoot.runs.toml import read_toml, set_key
 
         with request():
@@ -50,7 +50,7 @@ class Train:
             spec = RunSpec.from_dict(tree)
             from surefoot.runs.memory import keep_freed_memory
             from surefoot.runs.run import run
-            from surefoot.studies.conduct import preflight
+            from surefoot.studies.run import preflight
 
             preflight([spec])
             folder = RunFolder(self.out / spec.id)

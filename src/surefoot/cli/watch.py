@@ -14,7 +14,7 @@ from surefoot.cli.terminal import say
 from surefoot.table import Cell, Table
 
 if TYPE_CHECKING:
-    from surefoot.runs.store import RunFolder
+    from surefoot.runs.folder import RunFolder
 
 _FILES = ("run.json", "metrics.jsonl", "metrics.jsonl.gz")
 _OPEN = ("running", "absent", "interrupted")
@@ -95,7 +95,7 @@ class Watch:
 
 def folders(root: Path) -> "list[RunFolder]":
     """The folders of the runs, those that exist; freshly read."""
-    from surefoot.runs.store import RunFolder
+    from surefoot.runs.folder import RunFolder
     from surefoot.studies.outcome import study_runs
 
     return [RunFolder(root)] if (root / "run.json").exists() else study_runs(root)
@@ -116,8 +116,8 @@ def version(root: Path) -> str:
 
 def live_page(root: Path) -> str:
     """The page of a run or a study as it is now, runs that still go on included."""
-    from surefoot.report.diagnosis import diagnose
-    from surefoot.report.facts import run_facts
+    from surefoot.diagnosis.diagnosis import diagnose
+    from surefoot.diagnosis.facts import run_facts
     from surefoot.report.run import run_page
     from surefoot.report.study import study_page
     from surefoot.studies.outcome import study_outcome

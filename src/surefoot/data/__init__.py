@@ -10,9 +10,9 @@ from surefoot.data.dataset import Dataset, Split
 from surefoot.data.digits import digits
 from surefoot.data.fetched import cifar10, fashion_mnist, mnist
 from surefoot.data.folder import folder, tiny_imagenet
-from surefoot.data.predictions_file import read_predictions
 from surefoot.data.python_text import python_text
 from surefoot.data.svhn import svhn, svhn_crops
+from surefoot.io.predictions_file import read_predictions
 
 DATASETS: dict[str, Callable[..., Dataset]] = {
     "cifar10": cifar10,

@@ -4,12 +4,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from surefoot.integrations.batch import batch_of
     from surefoot.integrations.huggingface import calibration_metrics, huggingface_callback
     from surefoot.integrations.lightning import lightning_callback
-    from surefoot.integrations.logits import logits_of
     from surefoot.integrations.sam_trainer import SAMTrainerMixin
-    from surefoot.integrations.watch import Watch
+    from surefoot.watch.batch import batch_of
+    from surefoot.watch.logits import logits_of
+    from surefoot.watch.watch import Watch
 
 _FILES = {
     "SAMTrainerMixin": "sam_trainer",

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.data.arrays import arrays_of_table
-from surefoot.data.arrays import from_numpy as tensor
-from surefoot.data.predictions_file import ARGUMENTS, predictions_of
 from surefoot.files import write_atomically
+from surefoot.io.arrays import arrays_of_table
+from surefoot.io.arrays import from_numpy as tensor
+from surefoot.io.predictions_file import ARGUMENTS, predictions_of
 from surefoot.predictions import Predictions
 
 Array = np.ndarray[Any, Any]

@@ -10,15 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.data import Split
-from surefoot.integrations.batch import BatchOf, batch_of, check_classes
 from surefoot.integrations.loggers import Logger
-from surefoot.integrations.logits import LogitsOf, logits_of
 from surefoot.integrations.package import imported
-from surefoot.integrations.seen import Seen, processes
-from surefoot.integrations.watch import DEFAULT_OBSERVERS, Watch
 from surefoot.losses import CrossEntropy, Lifted
 from surefoot.predictions import Predictions
 from surefoot.training.observers import Calibration, Margins
+from surefoot.watch.batch import BatchOf, batch_of, check_classes
+from surefoot.watch.logits import LogitsOf, logits_of
+from surefoot.watch.seen import Seen, processes
+from surefoot.watch.watch import DEFAULT_OBSERVERS, Watch
 
 _STATE = "surefoot_watch.pt"  # beside the trainer's own files of a checkpoint
 

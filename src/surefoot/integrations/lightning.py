@@ -9,12 +9,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from surefoot.integrations.batch import BatchOf, batch_of
 from surefoot.integrations.loggers import Logger
-from surefoot.integrations.logits import LogitsOf, logits_of
 from surefoot.integrations.package import imported
-from surefoot.integrations.watch import DEFAULT_OBSERVERS, Watch
 from surefoot.training.observers import Calibration
+from surefoot.watch.batch import BatchOf, batch_of
+from surefoot.watch.logits import LogitsOf, logits_of
+from surefoot.watch.watch import DEFAULT_OBSERVERS, Watch
 
 Package = Literal["lightning", "pytorch_lightning"]
 _MODULES: dict[Package, str] = {"lightning": "lightning.pytorch", "pytorch_lightning": "pytorch_lightning"}

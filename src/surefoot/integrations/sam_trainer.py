@@ -5,10 +5,10 @@ from typing import Any
 
 from torch import Tensor
 
-from surefoot.integrations.logits import logits_of
-from surefoot.integrations.optimizer import innermost
 from surefoot.optim import CSAM, SAM
 from surefoot.optim.passes import gradients_kept_local
+from surefoot.watch.logits import logits_of
+from surefoot.watch.optimizer import innermost
 
 
 class SAMTrainerMixin:

@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from surefoot import __version__
+from surefoot._version import __version__
 from surefoot.files import write_atomically
 from surefoot.predictions import Predictions, check_finite
 from surefoot.registry import look_up

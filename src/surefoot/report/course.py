@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Any
 
+from surefoot.diagnosis.bins import num_bins, stored_bins
+from surefoot.diagnosis.diagnosis import Diagnosis, diagnose
+from surefoot.diagnosis.facts import Facts, edge, learning_rate, run_facts
 from surefoot.report import charts
-from surefoot.report.bins import num_bins, stored_bins
-from surefoot.report.diagnosis import Diagnosis, diagnose
-from surefoot.report.facts import Facts, edge, learning_rate, run_facts
 from surefoot.report.page import Chart, findings
 from surefoot.report.plots import Run, colour_of, evenly
+from surefoot.runs.folder import Row
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import Row
 
 MOST_RUNS = 200  # on one page; more are sampled, and said
 MOST_ROWS = 50  # of one run

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from surefoot.profile import Group, Profile, Sample
+from surefoot.diagnosis.diagnosis import Diagnosis
+from surefoot.diagnosis.profile import Group, Profile, Sample
 from surefoot.report import charts
-from surefoot.report.diagnosis import Diagnosis
 from surefoot.report.page import Chart, Page, Section, findings
 from surefoot.table import Table
 

@@ -5,12 +5,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from surefoot.diagnosis.facts import edge, learning_rate, row_bins
 from surefoot.files import write_atomically
 from surefoot.report.charts import BOUNDS, QUANTITIES
-from surefoot.report.facts import edge, learning_rate, row_bins
 from surefoot.report.plots import OVER, UNDER, Run, colour_of, figure_bytes, series
+from surefoot.runs.folder import Row
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,8 +9,8 @@ from importlib.resources import files
 from importlib.util import find_spec
 from typing import Any
 
+from surefoot.diagnosis.diagnosis import Diagnosis
 from surefoot.report.charts import Spec
-from surefoot.report.diagnosis import Diagnosis
 from surefoot.table import Table
 
 _PACKAGES = {"matplotlib": "matplotlib", "jinja2": "jinja2", "vl_convert": "vl-convert-python"}

@@ -4,8 +4,8 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from surefoot.runs.folder import Row
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

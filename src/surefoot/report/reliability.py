@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from surefoot.report.bins import StoredBin
+from surefoot.diagnosis.bins import StoredBin
 from surefoot.report.plots import OVER, UNDER, svg
 
 if TYPE_CHECKING:

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from surefoot.diagnosis.diagnosis import Diagnosis
 from surefoot.report.course import Course
-from surefoot.report.diagnosis import Diagnosis
 from surefoot.report.page import Page, Section, findings
 from surefoot.report.study import course_sections
+from surefoot.runs.folder import Row
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import Row
 from surefoot.table import Table
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from surefoot.files import write_atomically
-from surefoot.report.coupling import together
 from surefoot.report.course import MOST_RUNS, Course, overview
 from surefoot.report.page import Page, Picture, Section
 from surefoot.report.plots import Run, bounds, climbs, comparison, correlation_by_end, evenly, stability
-from surefoot.report.sam_versus_sgd import beside
-from surefoot.report.shift import severities
 from surefoot.table import Estimate, Table
+from surefoot_papers.sam_calibration.shift.figure import severities
+from surefoot_papers.sam_calibration.versus_sgd.figure import beside
+from surefoot_papers.too_sharp.coupling.figure import together
 
 _OWN: dict[str, tuple[Callable[[Sequence[Run]], str], str]] = {  # figures of studies that have one, with captions
     "certificates": (bounds, "Bound (dashed) and measured value (solid) on the training set; dotted: interpolation."),

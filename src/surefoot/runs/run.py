@@ -8,12 +8,12 @@ import torch
 
 from surefoot.files import locked
 from surefoot.runs.build import build
-from surefoot.runs.ended import Ended
-from surefoot.runs.keeper import Keeper
-from surefoot.runs.origin import code_digest, made_alike
-from surefoot.runs.processes import launched
+from surefoot.runs.folder import RunFolder
+from surefoot.runs.provenance import code_digest, made_alike
+from surefoot.runs.recorder import Keeper
+from surefoot.runs.result import Ended
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import RunFolder
+from surefoot.runs.torchrun import launched
 from surefoot.training import checkpoint
 from surefoot.training.loop import train
 from surefoot.training.processes import Processes

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from surefoot.runs.spec import RunSpec
+from surefoot.studies.analysis import need_observers
 from surefoot.studies.correlation import Trajectory
-from surefoot.studies.needs import need_observers
 from surefoot.studies.seeds import differences, last, less, overconfidence, verdict, with_interval
 from surefoot.table import Cell, Estimate, Table
 
@@ -95,7 +95,7 @@ class Comparison:
         """Raise ValueError unless a run of this spec measures what the study compares."""
         need_observers(spec, "calibration")
 
-    def outcome(self, runs: Iterable[Trajectory], *, compare_with_paper: bool) -> dict[str, Any]:
+    def outcome(self, runs: Iterable[Trajectory]) -> dict[str, Any]:
         """The table of scores, the differences from the baseline, the claims; by setting where there are several."""
         settings: dict[str, list[Trajectory]] = {}
         for run in runs:

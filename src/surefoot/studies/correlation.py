@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from surefoot.runs.folder import Row
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import Row
 from surefoot.table import Estimate
 
 Pair = tuple[str, str, str]  # the split of the calibration error, the error, which sharpness

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from surefoot.runs.folder import RunFolder
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import RunFolder
 from surefoot.training.schedule import Schedule
 
 GRADIENTS = 6  # of a calibration: it observes before, in the middle (if a step takes one gradient) and after

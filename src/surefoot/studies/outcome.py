@@ -2,61 +2,17 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
-from typing import Any, Protocol
+from typing import Any
 
-from surefoot.registry import look_up
-from surefoot.runs.spec import RunSpec
-from surefoot.runs.store import RunFolder, newer, read_record
-from surefoot.studies import (
-    certificates,
-    coupling,
-    decoupling,
-    edge_of_stability,
-    interventions,
-    margin_aware,
-    mse,
-    sam_theory,
-    sam_versus_sgd,
-    shift,
-)
+from surefoot.runs.folder import RunFolder, newer, read_record
+from surefoot.studies.analysis import Analysis, load_analysis
 from surefoot.studies.correlation import Trajectory
 from surefoot.studies.criteria import Criterion, criteria_table
 from surefoot.studies.plan import told
-from surefoot.studies.sam_paper import COMBINATIONS, FLATNESS, METHODS, RHO_GAMMA, SAM_VARIANTS
-from surefoot.studies.study import told_axes
+from surefoot.studies.study import read_study, told_axes
 
-
-class Analysis(Protocol):
-    """A module that checks whether a spec measures what it needs, and turns trajectories into an outcome."""
-
-    def check(self, spec: RunSpec) -> None: ...
-
-    def outcome(self, runs: Iterable[Trajectory], *, compare_with_paper: bool) -> dict[str, Any]: ...
-
-
-OUTCOMES: dict[str, Analysis] = {
-    "certificates": certificates,
-    "combinations": COMBINATIONS,
-    "coupling": coupling,
-    "decoupling": decoupling,
-    "edge_of_stability": edge_of_stability,
-    "flatness": FLATNESS,
-    "interventions": interventions,
-    "margin_aware": margin_aware,
-    "methods": METHODS,
-    "mse": mse,
-    "rho_gamma": RHO_GAMMA,
-    "sam_theory": sam_theory,
-    "sam_variants": SAM_VARIANTS,
-    "sam_versus_sgd": sam_versus_sgd,
-    "shift": shift,
-}
-
-
-PAPERS_OWN = ("cifar10", "cifar10-5k")  # the data that the table of Too Sharp, Too Sure is of
 _AGAIN = "the study's command does it again"
 _DAMAGED = {"status": "damaged", "reason": f"its rows are not those that it ended with; {_AGAIN}"}
 _CERTIFIED = [
@@ -68,7 +24,7 @@ _CERTIFIED = [
 
 def study_record(root: Path) -> dict[str, Any]:
     """The content of study.json; ValueError where the folder is not a study's."""
-    keys = {"study": str, "scale": str, "title": str, "about": str, "outcome": str, "runs": dict}
+    keys = {"study": str, "scale": str, "title": str, "about": str, "runs": dict}
     return read_record(root / "study.json", keys, kind="study")
 
 
@@ -112,11 +68,10 @@ def study_outcome(root: Path) -> dict[str, Any]:
     notes += _times(folders)
     named = [{"run": label, **states[run]} for run, label in record["runs"].items()]
     try:
-        analysis = look_up("outcome", record["outcome"], OUTCOMES)
+        analysis = _analysis(record)
     except ValueError as error:
         raise ValueError(f"{root}: {error}{newer(record.get('versions'))}") from None
-    papers_own = bool(trajectories) and all(t.spec.data.name in PAPERS_OWN for t in trajectories)
-    found = analysis.outcome(trajectories, compare_with_paper=papers_own)
+    found = analysis.outcome(trajectories)
     criteria = [Criterion.of(table) for table in record.get("claims", [])]
     return {
         **{key: record[key] for key in ("study", "scale", "title", "about")},
@@ -165,3 +120,11 @@ def _origins(folders: list[RunFolder]) -> list[dict[str, Any]]:
     records = [folder.record for folder in folders if folder.status != "damaged"]
     made = Counter(json.dumps({key: record.get(key) for key in keys}) for record in records)
     return [{**json.loads(maker), "num_runs": count} for maker, count in made.items()]
+
+
+def _analysis(record: dict[str, Any]) -> Analysis:
+    """The analysis that a study's record names; earlier records give the name of the study that has it."""
+    if "analysis" in record:
+        file = record.get("file")
+        return load_analysis(record["analysis"], folder=Path(file).parent if file else None)
+    return load_analysis(read_study(str(record.get("outcome")).replace("_", "-")).analysis)

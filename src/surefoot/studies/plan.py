@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.comparison import method_of
 from surefoot.studies.cost import costs, kind
-from surefoot.studies.engine import Trial
+from surefoot.studies.engines.engine import Trial
 
 _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 

@@ -5,8 +5,8 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from surefoot.runs.store import RunFolder
-from surefoot.studies.engine import Trial
+from surefoot.runs.folder import RunFolder
+from surefoot.studies.engines.engine import Trial
 from surefoot.studies.outcome import study_record
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
+from importlib.metadata import entry_points
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from surefoot.runs.toml import assign, read_toml
 from surefoot.runs.typecheck import check_type
 from surefoot.studies.criteria import Criterion
 
-_KEYS = {"title": str, "outcome": str, "scales": dict, "claims": list[dict]}  # type: ignore[type-arg]
+_KEYS = {"title": str, "analysis": str, "scales": dict, "claims": list[dict]}  # type: ignore[type-arg]
 _ROLES = {"scientific": list[str], "nuisance": list[str], "fixed": list[str]}
 _PARTS = [field.name for field in fields(RunSpec)]
 _SCALE_KEYS = {"about": str, "seeds": list[int], "run": dict, "grid": list[dict]}  # type: ignore[type-arg]
@@ -26,7 +27,7 @@ class Study:
 
     name: str
     title: str
-    outcome: str  # which analysis reads the runs
+    analysis: str  # the module that reads the runs
     scale: str
     about: str  # what the scale is and what was chosen
     axes: Mapping[str, tuple[str, ...]]  # of what the runs differ in: asked about, varied beside it, or bound to it
@@ -37,19 +38,27 @@ class Study:
 
 def read_study(name: str, *, scale: str | None = None) -> Study:
     """The study of that name (or the TOML file at that path), at one of its scales: the first if none is named."""
-    path = Path(name) if name.endswith(".toml") else look_up("study", name, study_files())
+    own = name.endswith(".toml")
+    path = Path(name) if own else look_up("study", name, study_files())
     tree = read_toml(path)
     try:
-        return replace(_study(path.stem, tree, scale), file=name if name.endswith(".toml") else None)
+        return replace(_study(_name(path, tree), tree, scale), file=name if own else None)
     except ValueError as error:
-        raise ValueError(f"In {path.name}: {error}") from None
+        raise ValueError(f"In {path.name if own else name}: {error}") from None
 
 
 def study_files() -> dict[str, Path]:
-    """The TOML files of the studies that come with surefoot, by name."""
-    packaged = Path(__file__).parent / "files"  # in an installed wheel; in a checkout they lie at its top
-    folder = packaged if packaged.is_dir() else Path(__file__).parents[3] / "studies"
-    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+    """The files of the studies that installed packages bring, by name.
+
+    A package brings studies by an entry point in the group `surefoot.studies`, a function that returns their paths.
+    """
+    paths = [path for point in entry_points(group="surefoot.studies") for path in point.load()()]
+    return dict(sorted((_name(path, read_toml(path)), path) for path in paths))
+
+
+def _name(path: Path, tree: Mapping[str, Any]) -> str:
+    """The study's name: the one its file gives, else that of the file."""
+    return str(tree.get("name", path.stem))
 
 
 def told_axes(axes: Mapping[str, Sequence[str]]) -> str:
@@ -70,7 +79,11 @@ def scale_names(path: Path) -> list[str]:
 
 def _study(name: str, tree: Mapping[str, Any], scale: str | None) -> Study:
     axes, claims = tree.get("axes"), tree.get("claims", [])
-    _check_keys("a study", {"claims": [], **tree}, _KEYS, more=("axes",))
+    if "outcome" in tree:
+        raise ValueError(
+            "`outcome` is called `analysis` now: the module that reads the runs, such as `my_package.mine`."
+        )
+    _check_keys("a study", {"claims": [], **tree}, _KEYS, more=("axes", "name"))
     if not tree["scales"]:
         raise ValueError("a study needs at least one scale, as in [scales.digits].")
     scale = scale or next(iter(tree["scales"]))
@@ -96,7 +109,7 @@ def _study(name: str, tree: Mapping[str, Any], scale: str | None) -> Study:
             raise ValueError(f"two runs of scale {scale!r} are the same: {spec.label}.")
         seen.add(_canonical(spec))
     criteria = tuple(map(Criterion.of, claims))
-    about = (tree["title"], tree["outcome"], scale, chosen["about"])
+    about = (tree["title"], tree["analysis"], scale, chosen["about"])
     return Study(name, *about, _axes(axes, specs), criteria, tuple(specs))
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from surefoot.integrations.loggers.logger import Guarded, Logger
 from surefoot.integrations.loggers.mlflow import MLflow
 from surefoot.integrations.loggers.tensorboard import TensorBoard
 from surefoot.integrations.loggers.wandb import WandB
+from surefoot.watch.logger import Guarded, Logger
 
 LOGGERS: dict[str, Callable[..., Logger]] = {"mlflow": MLflow, "tensorboard": TensorBoard, "wandb": WandB}
 

@@ -4,8 +4,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from surefoot.integrations.loggers.logger import flattened
 from surefoot.integrations.package import imported
+from surefoot.watch.logger import flattened
 
 _AT_ONCE = 100  # parameters or metrics in one call; the server allows a few more
 

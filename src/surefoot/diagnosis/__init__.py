@@ -1,0 +1,1 @@
+"""What is wrong with a model's confidence, and what to try next."""

@@ -1,0 +1,67 @@
+"""The profile of predictions: by class, by confidence, by margin, and the samples that stand out."""
+
+import torch
+from torch import Tensor
+
+from surefoot.diagnosis.profile import Group, Profile, Sample
+from surefoot.metrics.bins import BinSums, top_label_sums
+from surefoot.metrics.intervals import interval
+from surefoot.metrics.significance import ece_test
+from surefoot.predictions import Predictions
+
+_TAILS = (0.01, 0.05, 0.1)
+
+
+def profile(
+    predictions: Predictions, *, split: str = "test", num_bins: int = 15, level: float = 0.95, num_samples: int = 20
+) -> Profile:
+    """Confidence against accuracy of all samples, of each predicted class and of each bin, and the worst samples.
+
+    The limits of classes hold for all classes at once, those of bins for all bins at once. At most `num_samples`
+    samples are listed.
+    """
+    n, num_classes = predictions.num_samples, predictions.num_classes
+    confidence, correct, margin = predictions.confidence, predictions.correct, predictions.margin
+    by_class = BinSums.of(confidence, correct, predictions.predicted, num_bins=num_classes)
+    by_bin = top_label_sums(predictions, num_bins=num_bins)
+    ece = interval("ece", predictions, level=level, num_bins=num_bins)
+    weights = (-margin).softmax(dim=0)
+    order = margin.argsort(stable=True)
+    wrong = (~correct).nonzero()[:, 0]
+    most = wrong[confidence[wrong].argsort(descending=True, stable=True)]
+
+    def samples(places: Tensor) -> tuple[Sample, ...]:
+        columns = (predictions.labels, predictions.predicted, confidence, margin, weights)
+        values = zip(places.tolist(), *(column[places].tolist() for column in columns), strict=True)
+        return tuple(Sample(*each) for each in values)
+
+    return Profile(
+        split=split,
+        whole=Group.of(
+            "all",
+            count=n,
+            confidence=float(confidence.mean()),
+            accuracy=float(correct.double().mean()),
+            level=level,
+        ),
+        ece=ece.value,
+        ece_limits=(ece.low, ece.high),
+        p_value=ece_test(predictions, num_bins=num_bins).p_value,
+        classes=_groups(by_class, [str(k) for k in range(num_classes)], level=level),
+        bins=_groups(by_bin, [f"{k / num_bins:.2f}-{(k + 1) / num_bins:.2f}" for k in range(num_bins)], level=level),
+        carriers=samples(order[:num_samples]),
+        tail=tuple((part, float(weights[order[: max(1, round(part * n))]].sum())) for part in _TAILS),
+        wrong=samples(most[:num_samples]),
+        num_wrong=len(wrong),
+    )
+
+
+def _groups(sums: BinSums, names: list[str], *, level: float) -> tuple[Group, ...]:
+    counts = [int(count) for count in sums.count.tolist()]
+    among = max(1, sum(count > 0 for count in counts))
+    total = torch.stack((sums.score, sums.hit), dim=1).tolist()
+    return tuple(
+        Group.of(name, count=count, confidence=score / count, accuracy=hit / count, level=level, among=among)
+        for name, count, (score, hit) in zip(names, counts, total, strict=True)
+        if count
+    )

@@ -1,0 +1,1 @@
+"""Predictions and arrays in files."""

@@ -1,0 +1,86 @@
+"""From an ensemble's name and options to the model that trains: what a run knows and a TOML file cannot say."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from surefoot.data import Split
+from surefoot.ensembles import ENSEMBLES, SWAG, BSAMSampling, DeepEnsemble, Ensemble, MCDropout, with_dropout
+from surefoot.losses import LOSSES, Lifted, Loss, Objective, Remembering
+from surefoot.optim import BSAM, OPTIMIZERS
+from surefoot.registry import look_up
+from surefoot.runs.build_objective import refuse_curvature
+from surefoot.runs.collecting import When
+from surefoot.runs.spec import RunSpec
+from surefoot.runs.typecheck import check_options, options_of
+
+_SUPPLIED = {"model", "models", "build", "seed", "num_train", "batches", "model_first"}  # by the run, not by its spec
+_AT_ONCE = 512  # training samples that a draw's batch norm statistics are averaged over
+_EVERY = {"single": None, **ENSEMBLES}
+
+
+def check_ensemble(spec: RunSpec) -> None:
+    """Raise ValueError unless the name is known, its options fit, and it combines with the rest of the spec."""
+    name, options = spec.ensemble.name, spec.ensemble.options
+    look_up("ensemble", name, _EVERY)
+    check_options("ensemble", options, *_makers(name), supplied=_SUPPLIED)
+    if name != "single":
+        _check_combination(spec)
+
+
+def _check_combination(spec: RunSpec) -> None:
+    name, loss = spec.ensemble.name, spec.loss.name
+    if name == "bsam" and not issubclass(OPTIMIZERS[spec.optimizer.name], BSAM):
+        raise ValueError(
+            "The ensemble bsam draws from the Gaussian that the optimizer bsam learns, and "
+            f"{spec.optimizer.name} learns none: set `optimizer.name` to bsam."
+        )
+    if loss not in LOSSES:
+        raise ValueError(f"An ensemble trains its members on a loss of logits, and {loss} is none: use another.")
+    kind: Any = LOSSES[loss]
+    if issubclass(kind, Remembering):
+        raise ValueError(f"The loss {loss} remembers what one model said, and {name} has several: use another.")
+    refuse_curvature(spec, f"{name} has several models")
+
+
+def build_ensemble(spec: RunSpec, make: Callable[[], nn.Module], train: Split) -> nn.Module:
+    """The model that `make` makes, or the ensemble of such that a checked spec names, to be trained on `train`."""
+    name, options = spec.ensemble.name, dict(spec.ensemble.options)
+    if name == "single":
+        return make()
+    if name == "deep_ensemble":
+        return DeepEnsemble.built(make, seed=spec.seed, **options)
+    if name == "mc_dropout":
+        return MCDropout(with_dropout(make(), rate=options.pop("rate", 0.1)), **options)
+    if name == "bsam":
+        return BSAMSampling(make(), model_first=True, **options)
+    if name == "swag":
+        theirs = {key: value for key, value in options.items() if key not in options_of(When)}
+        return SWAG(make(), model_first=True, batches=torch.split(train.inputs, _AT_ONCE), **theirs)
+    kind: Any = ENSEMBLES[name]
+    supplied: Mapping[str, Any] = {"num_train": len(train.labels)} if "num_train" in options_of(kind) else {}
+    made: nn.Module = kind(make(), **supplied, **options)
+    return made
+
+
+def objective_of(model: nn.Module, loss: Loss) -> Objective:
+    """The loss as the objective of a model: an ensemble has its own way to lift it."""
+    return model.objective(loss) if isinstance(model, Ensemble) else Lifted(loss)
+
+
+def _makers(name: str) -> list[Callable[..., Any]]:
+    if name == "single":
+        return []
+    if name == "deep_ensemble":
+        return [DeepEnsemble.built]
+    if name == "mc_dropout":
+        return [MCDropout, _rate]
+    if name == "swag":
+        return [SWAG, When]
+    return [ENSEMBLES[name]]
+
+
+def _rate(*, rate: float = 0.1) -> float:
+    return rate

@@ -1,0 +1,101 @@
+"""Do a study: run what is missing, leave the rest."""
+
+import errno
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
+
+from surefoot._version import __version__
+from surefoot.files import write_atomically
+from surefoot.runs.folder import DamagedError, RunFolder
+from surefoot.runs.provenance import made_alike
+from surefoot.runs.spec import RunSpec
+from surefoot.runs.typecheck import NotAListError
+from surefoot.studies.analysis import load_analysis
+from surefoot.studies.engines.engine import Engine, Event, Trial
+from surefoot.studies.outcome import study_record
+from surefoot.studies.study import Study
+
+Rerun = Literal["none", "stale", "all"]
+_LISTS = "In a study's grid a list is several values, each for runs of their own: one that is a list is [[8, 16]]."
+
+
+def missing(study: Study, root: Path, *, rerun: Rerun = "none") -> list[Trial]:
+    """What is to do of a study in its folder: the runs that have not ended, and those asked for again.
+
+    Writes nothing. Whether they can run here, `preflight` tells.
+    """
+    there = next(path for path in (root.absolute(), *root.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(there))
+    if (root / "study.json").exists():
+        with suppress(DamagedError):  # it follows from the study's file and is written anew; the runs have their own
+            held = study_record(root)
+            if (held["study"], held["scale"]) != (study.name, study.scale):
+                told = f"{root} holds the study {held['study']} at scale {held['scale']}"
+                raise ValueError(f"{told}; name another `--out`.")
+    analysis = load_analysis(study.analysis, folder=Path(study.file).parent if study.file else None)
+    for spec in study.specs:
+        analysis.check(spec)
+    todo = []
+    for spec in study.specs:
+        folder = RunFolder(root.absolute() / "runs" / spec.id)  # workers may live in another folder
+        ended = folder.ended
+        stale = ended and not made_alike(folder.record)
+        if not ended or rerun == "all" or (rerun == "stale" and stale):
+            todo.append(Trial(spec, folder.path, anew=ended))
+    return todo
+
+
+def conduct(
+    study: Study, root: Path, trials: Sequence[Trial], *, engine: Engine, tell: Callable[[Event], None]
+) -> dict[str, Event]:
+    """Do those trials of a study and return how each ended.
+
+    Only by the one process that holds the study's folder (`files.locked`). A run that ended since `missing` was asked
+    is left as it is.
+    """
+    (root / "runs").mkdir(parents=True, exist_ok=True)
+    write_atomically(root / "study.json", (json.dumps(_record(study), indent=1) + "\n").encode())
+    return engine.run(trials, tell=tell) if trials else {}
+
+
+def preflight(specs: Sequence[RunSpec]) -> None:
+    """Raise ValueError or OSError if a spec cannot run here: names, types, values, device, data.
+
+    Loads each data set once and builds every object of every spec, leaving the global generators alone.
+    """
+    import torch
+
+    from surefoot.data import DATASETS
+    from surefoot.runs.build import build, check
+
+    for spec in specs:
+        try:
+            check(spec)
+        except ValueError as error:
+            hint = f" {_LISTS}" if isinstance(error, NotAListError) else ""
+            raise ValueError(f"{error}{hint} So it is in the run {spec.label}.") from None
+    parts = {repr(spec.data): spec.data for spec in specs}
+    loaded = {key: DATASETS[data.name](**data.options) for key, data in parts.items()}
+    with torch.random.fork_rng():
+        for spec in specs:
+            build(spec, data=loaded[repr(spec.data)])
+
+
+def _record(study: Study) -> dict[str, Any]:
+    return {
+        "study": study.name,
+        "scale": study.scale,
+        **({"file": study.file} if study.file else {}),
+        "title": study.title,
+        "about": study.about,
+        "axes": study.axes,
+        "claims": [asdict(criterion) for criterion in study.claims],
+        "analysis": study.analysis,
+        "versions": {"surefoot": __version__},
+        "runs": {spec.id: spec.label for spec in study.specs},
+    }

@@ -1,0 +1,1 @@
+"""Towards Understanding the Calibration Benefits of Sharpness-Aware Minimization."""

@@ -1,0 +1,1 @@
+"""Too Sharp, Too Sure: When Calibration Follows Curvature."""

@@ -1,0 +1,5 @@
+"""Do calibration error and curvature rise and fall together while a network trains?"""
+
+from surefoot_papers.too_sharp.coupling.analysis import check, outcome
+
+__all__ = ["check", "outcome"]

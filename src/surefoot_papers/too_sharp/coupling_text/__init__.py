@@ -1,0 +1,1 @@
+"""Do calibration error and curvature rise and fall together in a network that predicts text?"""

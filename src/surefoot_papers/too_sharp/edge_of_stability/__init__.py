@@ -1,0 +1,5 @@
+"""Does training push curvature up to the edge of stability and hold it there?"""
+
+from surefoot_papers.too_sharp.edge_of_stability.analysis import check, outcome
+
+__all__ = ["check", "outcome"]
