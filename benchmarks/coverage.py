@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from surefoot.metrics import METRICS
+from surefoot.metrics._ece import mean_absolute_gap, mean_square_gap, over_confidence, under_confidence
 from surefoot.metrics.bins import BinSums, equal_mass, equal_width
-from surefoot.metrics.ece import mean_absolute_gap, mean_square_gap, over_confidence, under_confidence
 from surefoot.metrics.intervals import INTERVALS, interval
 from surefoot.metrics.kernel_ce import laplacian_pair_sum
 from surefoot.metrics.smooth_ece import smooth_error

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from surefoot.mode import evaluating
+from surefoot.eval_mode import evaluating
 from surefoot.predictions import Predictions
 from surefoot.registry import look_up
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from surefoot.cli.importable import import_errors
+from surefoot.cli._importable import import_errors
 
 
 def installed(folder: Path, package: str, *, module: str, source: str, requires: tuple[str, ...] = ()) -> None:

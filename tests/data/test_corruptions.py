@@ -10,9 +10,9 @@ from scipy.ndimage import gaussian_filter
 
 from references.corruptions import canny, correlated, motion_blur
 from surefoot.data.corruptions import CORRUPTIONS, corrupted
+from surefoot.data.corruptions._filters import filtered
 from surefoot.data.corruptions.defocus_blur import disk
 from surefoot.data.corruptions.draws import Draws
-from surefoot.data.corruptions.filters import filtered
 from surefoot.data.corruptions.motion_blur import offsets, smeared, taps
 from surefoot.data.corruptions.spatter import edges, equalised
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from surefoot.data import DATASETS
-from surefoot.data.folder import decoded
-from surefoot.data.scale import Scale
+from surefoot.data._folder import decoded
+from surefoot.data._scale import Scale
 
 Image = pytest.importorskip("PIL.Image")
 

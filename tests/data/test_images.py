@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from surefoot.data import DATASETS, corrupted, digits, svhn_crops
-from surefoot.data.cifar100 import cifar100, cifar100_5k
+from surefoot.data import DATASETS, cifar100, cifar100_5k, corrupted, digits, svhn, svhn_crops
+from surefoot.data._images import Images, chosen, dataset
+from surefoot.data._scale import Scale
 from surefoot.data.dataset import Dataset
 from surefoot.data.fetched import cifar10
-from surefoot.data.images import Images, chosen, dataset
-from surefoot.data.scale import Scale
-from surefoot.data.svhn import svhn
 from surefoot.runs.typecheck import check_options
 
 RANDOM = np.random.default_rng(0)

@@ -8,10 +8,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from references.dense import dense_ggn
 from surefoot.curvature import sharpness
-from surefoot.data.python_text import ALPHABET, python_text
+from surefoot.data._python_text import ALPHABET, python_text
 from surefoot.losses import CrossEntropy
 from surefoot.models import TextTransformer
-from surefoot.theory.kinks import kinks
+from surefoot.theory import kinks
 
 
 def spelt(numbers: torch.Tensor) -> str:

@@ -8,7 +8,7 @@ from torch.distributions import Normal, kl_divergence
 from torch.nn import functional as F
 
 from surefoot.ensembles import Rank1, Variational
-from surefoot.ensembles.normal import divergence, first_rho, inverse_softplus
+from surefoot.ensembles._normal import divergence, first_rho, inverse_softplus
 from surefoot.ensembles.rank1 import Rank1Layer
 from surefoot.ensembles.variational import FlipoutLayer
 from surefoot.losses import Batch, CrossEntropy

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from surefoot.ensembles import SWAG
-from surefoot.ensembles.batch_norm import buffers_at
+from surefoot.ensembles._batch_norm import buffers_at
 from surefoot.models import CNN
 
 CASE = json.loads((Path(__file__).parents[1] / "references" / "golden_losses.json").read_text())["swag"]

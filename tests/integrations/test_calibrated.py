@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from surefoot.integrations.calibrated import Calibrated, MapModule
 from surefoot.integrations.onnx import write_onnx
 from surefoot.posthoc import POSTHOC, Fit, Map
-from surefoot.posthoc.one_versus_rest import places
+from surefoot.posthoc._one_versus_rest import places
 from surefoot.predictions import Predictions
 
 ALL = pytest.mark.parametrize("name", POSTHOC)

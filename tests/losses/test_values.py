@@ -26,7 +26,7 @@ from surefoot.losses import (
     MbLS,
     SoftBinnedECE,
 )
-from surefoot.losses.penalised import Penalised
+from surefoot.losses._penalised import Penalised
 
 G = GOLDEN
 SMOOTHED = G["label_smoothing"]["uniform_incl_true(torch,MbLS,ACLS)"]

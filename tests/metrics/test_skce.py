@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from references import slow
 from surefoot.metrics import skce
-from surefoot.metrics.skce import median_width
+from surefoot.metrics._skce import median_width
 from surefoot.predictions import Predictions
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from surefoot.models import MODELS
+from surefoot.runs._build_optimizer import gradients_per_step
 from surefoot.runs.build import build, check
-from surefoot.runs.build_optimizer import gradients_per_step
 from surefoot.runs.spec import Part, RunSpec
 from surefoot.studies.outcome import OUTCOMES
 from surefoot.studies.study import read_study

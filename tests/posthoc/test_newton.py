@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from surefoot.posthoc.newton import Local, dense_step, minimise
+from surefoot.posthoc._newton import Local, dense_step, minimise
 
 
 def quadratic(hessian: Tensor, linear: Tensor) -> Callable[[Tensor], Local]:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 
 from surefoot.posthoc import BBQ, Beta, Histogram, Isotonic, Platt
-from surefoot.posthoc.one_versus_rest import renormalised, scores
+from surefoot.posthoc._one_versus_rest import renormalised, scores
 from surefoot.predictions import Predictions
 
 

@@ -9,8 +9,8 @@ import torch
 from surefoot.ensembles import SWAG, BSAMSampling
 from surefoot.metrics import nll
 from surefoot.predictions import Predictions
+from surefoot.runs._collecting import When
 from surefoot.runs.build import build, check
-from surefoot.runs.collecting import When
 from surefoot.runs.folder import RunFolder
 from surefoot.runs.run import run
 from surefoot.runs.spec import RunSpec

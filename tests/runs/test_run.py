@@ -18,8 +18,8 @@ import pytest
 from surefoot.files import locked
 from surefoot.runs import keeper, origin
 from surefoot.runs import run as run_module
+from surefoot.runs._recorder import Keeper
 from surefoot.runs.folder import RunFolder
-from surefoot.runs.recorder import Keeper
 from surefoot.runs.run import run
 from surefoot.runs.spec import RunSpec
 

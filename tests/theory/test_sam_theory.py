@@ -13,7 +13,7 @@ from surefoot.losses import CrossEntropy
 from surefoot.optim import CSAM, SAM
 from surefoot.params import displaced, flat
 from surefoot.theory import ascent, sam_certificates
-from surefoot.theory.ascent import Ascent, precise_cross_entropy
+from surefoot.theory._ascent import Ascent, precise_cross_entropy
 from surefoot.theory.sam import binary_entropy, certified
 
 

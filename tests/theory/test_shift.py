@@ -14,7 +14,7 @@ from surefoot.metrics import ece
 from surefoot.models import MLP
 from surefoot.predictions import Predictions
 from surefoot.theory import Shift, certified_on_shift, robust_margin_floor, smallest_shift
-from surefoot.theory.matching import bottleneck
+from surefoot.theory._matching import bottleneck
 
 NORMS: list[Norm] = ["l2", "linf"]
 

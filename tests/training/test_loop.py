@@ -8,7 +8,7 @@ from surefoot.data import Split
 from surefoot.losses import Batch, CrossEntropy, Lifted
 from surefoot.models import MLP
 from surefoot.optim import OPTIMIZERS, SAM
-from surefoot.runs.build_optimizer import build_optimizer
+from surefoot.runs._build_optimizer import build_optimizer
 from surefoot.runs.spec import RunSpec
 from surefoot.training import checkpoint
 from surefoot.training.batches import Batches

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.data import Dataset, Split
+from surefoot.eval_mode import evaluating
 from surefoot.losses import LOSSES, OBJECTIVES, Batch, CrossEntropy, memory_of
-from surefoot.mode import evaluating
 from surefoot.optim import CSAM
 from surefoot.predictions import Predictions
 from surefoot.runs.build import build

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from references import slow
 from references.corruptions import correlated
+from surefoot.data._scale import Scale
 from surefoot.data.corruptions import corrupted
 from surefoot.data.corruptions.defocus_blur import disk
 from surefoot.data.foreign import FOREIGN, foreign_images
-from surefoot.data.scale import Scale
 from surefoot.posthoc import Temperature
 from surefoot.predictions import Predictions
 from surefoot.runs.build import build, check

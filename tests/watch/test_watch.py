@@ -17,9 +17,9 @@ from surefoot.cli import main
 from surefoot.cli.watch import live_page, progress_table
 from surefoot.curvature import sharpness
 from surefoot.data import digits
+from surefoot.eval_mode import evaluating
 from surefoot.integrations import Watch
 from surefoot.metrics import ece, nll
-from surefoot.mode import evaluating
 from surefoot.optim import CSAM
 from surefoot.predictions import Predictions
 from surefoot.runs.folder import RunFolder

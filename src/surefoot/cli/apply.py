@@ -6,9 +6,9 @@ from pathlib import Path
 
 import tyro
 
+from surefoot.cli._terminal import print_json
 from surefoot.cli.evaluate import check_writable
 from surefoot.cli.request import request
-from surefoot.cli.terminal import print_json
 
 
 @dataclass

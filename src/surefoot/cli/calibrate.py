@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
+from surefoot.cli._terminal import print_json, print_table, say, working
 from surefoot.cli.evaluate import check_enough, check_writable
 from surefoot.cli.request import request
-from surefoot.cli.terminal import print_json, print_table, say, working
 from surefoot.table import Table
 
 if TYPE_CHECKING:

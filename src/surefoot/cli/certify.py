@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
-from surefoot.cli.certificate_table import certificate_record, certificate_table, num_failed, sharpness_record
+from surefoot.cli._certificate_table import certificate_record, certificate_table, num_failed, sharpness_record
+from surefoot.cli._terminal import print_json, print_table, say, working
 from surefoot.cli.request import check_path, request
-from surefoot.cli.terminal import print_json, print_table, say, working
 
 if TYPE_CHECKING:
     from torch import Tensor

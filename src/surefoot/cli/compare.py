@@ -6,8 +6,8 @@ from typing import Annotated
 
 import tyro
 
+from surefoot.cli._terminal import print_json, print_table
 from surefoot.cli.request import check_path, request
-from surefoot.cli.terminal import print_json, print_table
 from surefoot.table import Cell, Table
 
 

@@ -10,8 +10,8 @@ import tyro
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
+from surefoot.cli._terminal import print_json, print_table, say
 from surefoot.cli.request import request
-from surefoot.cli.terminal import print_json, print_table, say
 from surefoot.table import Cell, Table
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import tyro
 
+from surefoot.cli._terminal import print_json, say, working
 from surefoot.cli.request import check_path, request
-from surefoot.cli.terminal import print_json, say, working
 
 if TYPE_CHECKING:
     from surefoot.diagnosis.diagnosis import Diagnosis

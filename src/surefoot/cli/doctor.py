@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from surefoot.cli.extras import extras
-from surefoot.cli.terminal import print_json, print_table
+from surefoot.cli._extras import extras
+from surefoot.cli._terminal import print_json, print_table
 from surefoot.table import Cell, Table
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import tyro
 
+from surefoot.cli._terminal import print_json, print_table, say, working
 from surefoot.cli.request import request
-from surefoot.cli.terminal import print_json, print_table, say, working
 from surefoot.table import Table
 
 if TYPE_CHECKING:

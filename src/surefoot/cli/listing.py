@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import tyro
 
+from surefoot.cli._terminal import print_json, print_table
 from surefoot.cli.request import request
-from surefoot.cli.terminal import print_json, print_table
 from surefoot.table import Table
 
 Kind = Literal["studies", "optimizers", "losses", "models", "ensembles", "datasets", "metrics", "observers", "posthoc"]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
+from surefoot.cli._terminal import print_json, print_run, print_table, say
 from surefoot.cli.request import check_path, request
-from surefoot.cli.terminal import print_json, print_run, print_table, say
 
 if TYPE_CHECKING:
     from surefoot.runs.folder import RunFolder

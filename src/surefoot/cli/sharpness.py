@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
+from surefoot.cli._terminal import print_json, print_table, say, working
 from surefoot.cli.request import check_path, request
-from surefoot.cli.terminal import print_json, print_table, say, working
 from surefoot.table import Cell, Table
 
 if TYPE_CHECKING:

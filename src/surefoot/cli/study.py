@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from surefoot.cli.plan import measuring, say_plan, show_plan
+from surefoot.cli._plan import measuring, say_plan, show_plan
+from surefoot.cli._terminal import Bars, bars, say
 from surefoot.cli.request import request
-from surefoot.cli.terminal import Bars, bars, say
 
 if TYPE_CHECKING:
     from surefoot.studies.engines.engine import Event

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import tyro
 
+from surefoot.cli._terminal import bars, print_run, say
 from surefoot.cli.request import request
-from surefoot.cli.terminal import bars, print_run, say
 
 
 @dataclass

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import tyro
 
+from surefoot.cli._terminal import say
 from surefoot.cli.request import check_path, request
-from surefoot.cli.terminal import say
 from surefoot.table import Cell, Table
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Watch:
         from rich.console import Console
         from rich.live import Live as RichLive
 
-        from surefoot.cli.terminal import print_table, rich_table
+        from surefoot.cli._terminal import print_table, rich_table
 
         if not sys.stdout.isatty():
             with request():

@@ -1,6 +1,8 @@
 """Curvature of the training loss in the weights."""
 
-from surefoot.curvature.batch_sharpness import BatchSharpness, batch_sharpness, step_sharpness
+from surefoot.curvature._batch_sharpness import BatchSharpness, batch_sharpness, step_sharpness
+from surefoot.curvature._sharpness import sharpness, sharpness_by_layer
+from surefoot.curvature._trace import Trace, trace
 from surefoot.curvature.density import Density, spectral_density
 from surefoot.curvature.eigen import eigenpairs, random_source
 from surefoot.curvature.ggn import GGN
@@ -8,8 +10,6 @@ from surefoot.curvature.hessian import Hessian
 from surefoot.curvature.matrix import CurvatureMatrix, subset
 from surefoot.curvature.scaled import adaptive_sharpness, effective_sharpness
 from surefoot.curvature.search import Eigenpair
-from surefoot.curvature.sharpness import sharpness, sharpness_by_layer
-from surefoot.curvature.trace import Trace, trace
 from surefoot.curvature.tracker import SharpnessTracker, Tracked
 
 __all__ = [

@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from surefoot.curvature.krylov import Krylov
+from surefoot.curvature._krylov import Krylov
 from surefoot.curvature.search import Eigenpair, Search
 from surefoot.registry import look_up
 

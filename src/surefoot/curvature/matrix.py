@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from surefoot.mode import evaluating
+from surefoot.eval_mode import evaluating
 from surefoot.params import flat, unflat
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # logits [N, K], labels -> one value per sample [N], or their mean

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from surefoot.curvature.bound import outer_bound, outer_risk
-from surefoot.curvature.krylov import Krylov, mixed
+from surefoot.curvature._bound import outer_bound, outer_risk
+from surefoot.curvature._krylov import Krylov, mixed
 
 _GUARDS = 3  # Ritz vectors kept at a restart, besides those asked for
 _STALE = 0.05  # squared residual over (distance to the bound times the bound): where start vectors are mended first

@@ -2,16 +2,16 @@
 
 from collections.abc import Callable
 
+from surefoot.data._cifar100 import cifar100, cifar100_5k
+from surefoot.data._digits import digits
+from surefoot.data._folder import folder, tiny_imagenet
+from surefoot.data._python_text import python_text
+from surefoot.data._svhn import svhn, svhn_crops
 from surefoot.data.augment import Augment
 from surefoot.data.cifar10 import cifar10_5k
-from surefoot.data.cifar100 import cifar100, cifar100_5k
 from surefoot.data.corruptions import CORRUPTIONS, corrupted
 from surefoot.data.dataset import Dataset, Split
-from surefoot.data.digits import digits
 from surefoot.data.fetched import cifar10, fashion_mnist, mnist
-from surefoot.data.folder import folder, tiny_imagenet
-from surefoot.data.python_text import python_text
-from surefoot.data.svhn import svhn, svhn_crops
 from surefoot.io.predictions_file import read_predictions
 
 DATASETS: dict[str, Callable[..., Dataset]] = {

@@ -7,8 +7,8 @@ from zipfile import BadZipFile
 import numpy as np
 import torch
 
+from surefoot.data._scale import Scale
 from surefoot.data.dataset import Chosen, Dataset, Split, check_count, check_held_out, standardised
-from surefoot.data.scale import Scale
 
 FILE = "cifar10_5k.npz"
 

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from surefoot.data.scale import Scale, moments
+from surefoot.data._scale import Scale, moments
 from surefoot.predictions import check_labels
 
 

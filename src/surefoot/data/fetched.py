@@ -1,6 +1,6 @@
 """Data sets that `surefoot data fetch` stores."""
 
-from surefoot.data.images import Images, as_dataset
+from surefoot.data._images import Images, as_dataset
 from surefoot.data.store import stored
 
 

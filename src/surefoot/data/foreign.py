@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surefoot.data.cifar100 import records
+from surefoot.data._cifar100 import records
+from surefoot.data._svhn import crops
 from surefoot.data.store import stored
-from surefoot.data.svhn import crops
 from surefoot.registry import look_up
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from surefoot.ensembles.convert import Layer, channels, converted, per_channel, without_bias
+from surefoot.ensembles._convert import Layer, channels, converted, per_channel, without_bias
 from surefoot.ensembles.ensemble import Ensemble, check_count
 from surefoot.losses import Batch, Loss
 

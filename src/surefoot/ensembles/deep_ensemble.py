@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
+from surefoot.ensembles._seeded import seeded
 from surefoot.ensembles.ensemble import Ensemble, check_count
-from surefoot.ensembles.seeded import seeded
 from surefoot.losses import Batch, Loss
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from surefoot.ensembles.seeded import seeded
+from surefoot.ensembles._seeded import seeded
+from surefoot.eval_mode import evaluating
 from surefoot.losses import Batch, Loss, Objective
-from surefoot.mode import evaluating
 
 
 class Ensemble(nn.Module, ABC):

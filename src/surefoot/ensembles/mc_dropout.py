@@ -7,7 +7,7 @@ from copy import deepcopy
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from surefoot.ensembles.convert import Layer, converted
+from surefoot.ensembles._convert import Layer, converted
 from surefoot.ensembles.ensemble import Ensemble, check_count
 from surefoot.losses import Batch, Loss
 

@@ -6,7 +6,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
-from surefoot.ensembles.convert import Layer, channels
+from surefoot.ensembles._convert import Layer, channels
 from surefoot.ensembles.ensemble import Ensemble, check_count
 from surefoot.losses import Batch, Loss
 

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from surefoot.ensembles._bayesian import Bayesian, BayesianLayer
+from surefoot.ensembles._convert import Layer, channels, converted, per_channel, without_bias
+from surefoot.ensembles._normal import check_positive, divergence, drawn, first_rho, signs
 from surefoot.ensembles.batch_ensemble import rows, tiled, tiled_losses
-from surefoot.ensembles.bayesian import Bayesian, BayesianLayer
-from surefoot.ensembles.convert import Layer, channels, converted, per_channel, without_bias
 from surefoot.ensembles.ensemble import check_count
-from surefoot.ensembles.normal import check_positive, divergence, drawn, first_rho, signs
 from surefoot.losses import Batch, Loss
 
 LARGEST = 10.0  # drawn factors are cut to [-10, 10]

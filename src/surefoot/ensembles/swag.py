@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from surefoot.ensembles.batch_norm import buffers_at, has_statistics
+from surefoot.ensembles._batch_norm import buffers_at, has_statistics
 from surefoot.ensembles.ensemble import Ensemble, check_count
 from surefoot.losses import Batch, Loss
 from surefoot.params import flat, unflat

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from surefoot.ensembles.bayesian import Bayesian, BayesianLayer
-from surefoot.ensembles.convert import Layer, channels, converted, per_channel
+from surefoot.ensembles._bayesian import Bayesian, BayesianLayer
+from surefoot.ensembles._convert import Layer, channels, converted, per_channel
+from surefoot.ensembles._normal import check_positive, divergence, first_rho, signs
 from surefoot.ensembles.ensemble import check_count
-from surefoot.ensembles.normal import check_positive, divergence, first_rho, signs
 from surefoot.losses import Batch, Loss
 
 PriorMean = float | Literal["tied"]

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.data import Split
+from surefoot.integrations._package import imported
 from surefoot.integrations.loggers import Logger
-from surefoot.integrations.package import imported
 from surefoot.losses import CrossEntropy, Lifted
 from surefoot.predictions import Predictions
 from surefoot.training.observers import Calibration, Margins

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from surefoot.integrations._package import imported
 from surefoot.integrations.loggers import Logger
-from surefoot.integrations.package import imported
 from surefoot.training.observers import Calibration
 from surefoot.watch.batch import BatchOf, batch_of
 from surefoot.watch.logits import LogitsOf, logits_of

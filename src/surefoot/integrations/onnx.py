@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from surefoot.eval_mode import evaluating
 from surefoot.files import write_atomically
-from surefoot.mode import evaluating
 
 
 @torch.no_grad()

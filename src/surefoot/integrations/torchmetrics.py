@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from surefoot.metrics import HIGHER_IS_BETTER, METRICS, NEITHER_IS_BETTER
-from surefoot.metrics.ece import FROM_SUMS
+from surefoot.metrics._ece import FROM_SUMS
 from surefoot.metrics.streaming import STREAMING, StreamingMetrics
 from surefoot.predictions import Predictions
 from surefoot.registry import look_up

@@ -6,8 +6,8 @@ from typing import Literal
 from torch import Tensor
 from torch.nn import functional as F
 
-from surefoot.losses.outputs import wide
-from surefoot.losses.penalised import Penalised, check_at_least_zero
+from surefoot.losses._outputs import wide
+from surefoot.losses._penalised import Penalised, check_at_least_zero
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from surefoot.losses._outputs import power, true_log_probability
 from surefoot.losses.objective import Batch
-from surefoot.losses.outputs import power, true_log_probability
 from surefoot.predictions import Predictions
 
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.attack import quick_shift
+from surefoot.losses._looks import Looks, movable
 from surefoot.losses.cross_entropy import CrossEntropy
-from surefoot.losses.looks import Looks, movable
 from surefoot.losses.objective import Batch
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn import functional as F
 
-from surefoot.losses.outputs import others, wide
-from surefoot.losses.pairs import pair_sum
-from surefoot.losses.penalised import Penalised, check_at_least_zero
+from surefoot.losses._outputs import others, wide
+from surefoot.losses._pairs import pair_sum
+from surefoot.losses._penalised import Penalised, check_at_least_zero
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from surefoot.losses._outputs import wide
 from surefoot.losses.objective import Batch
-from surefoot.losses.outputs import wide
 from surefoot.predictions import Predictions
 
 Score = Literal["confidence", "margin", "entropy"]

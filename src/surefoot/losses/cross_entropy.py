@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn import functional as F
 
-from surefoot.losses.outputs import wide
+from surefoot.losses._outputs import wide
 
 
 @dataclass(frozen=True)

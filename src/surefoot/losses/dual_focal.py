@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from surefoot.losses.outputs import power, wide
-from surefoot.losses.penalised import check_at_least_zero
+from surefoot.losses._outputs import power, wide
+from surefoot.losses._penalised import check_at_least_zero
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from surefoot.losses.outputs import wide
-from surefoot.losses.penalised import Penalised, check_at_least_zero
+from surefoot.losses._outputs import wide
+from surefoot.losses._penalised import Penalised, check_at_least_zero
 
 
 @dataclass(frozen=True)

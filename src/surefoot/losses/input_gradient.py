@@ -6,10 +6,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from surefoot.losses._looks import movable
+from surefoot.losses._penalised import check_at_least_zero
 from surefoot.losses.cross_entropy import CrossEntropy
-from surefoot.losses.looks import movable
 from surefoot.losses.objective import Batch, Loss
-from surefoot.losses.penalised import check_at_least_zero
 
 
 @dataclass(frozen=True)

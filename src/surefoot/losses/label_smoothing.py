@@ -5,7 +5,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from surefoot.losses.outputs import wide
+from surefoot.losses._outputs import wide
 
 
 @dataclass(frozen=True)

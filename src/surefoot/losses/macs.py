@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from surefoot.losses.draws import Draws
+from surefoot.losses._draws import Draws
+from surefoot.losses._outputs import margin, wide
+from surefoot.losses._penalised import check_at_least_zero
 from surefoot.losses.objective import Batch
-from surefoot.losses.outputs import margin, wide
-from surefoot.losses.penalised import check_at_least_zero
 
 
 class MaCS(Draws):

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from surefoot.attack import quick_shift
+from surefoot.losses._looks import Looks, movable
+from surefoot.losses._outputs import margin
+from surefoot.losses._penalised import check_at_least_zero
 from surefoot.losses.cross_entropy import CrossEntropy
-from surefoot.losses.looks import Looks, movable
 from surefoot.losses.objective import Batch, Loss
-from surefoot.losses.outputs import margin
-from surefoot.losses.penalised import check_at_least_zero
 from surefoot.predictions import Predictions
 
 # Between moves of the weight: a full-batch pass is one step, too little to see what the last move did.

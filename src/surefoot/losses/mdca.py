@@ -6,10 +6,10 @@ from typing import ClassVar, Literal
 from torch import Tensor
 from torch.nn import functional as F
 
+from surefoot.losses._outputs import wide
+from surefoot.losses._penalised import Penalised, check_at_least_zero
 from surefoot.losses.focal import Focal
 from surefoot.losses.label_smoothing import LabelSmoothing
-from surefoot.losses.outputs import wide
-from surefoot.losses.penalised import Penalised, check_at_least_zero
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from surefoot.losses.draws import Draws
+from surefoot.losses._draws import Draws
+from surefoot.losses._outputs import wide
 from surefoot.losses.mixup import mixture
 from surefoot.losses.objective import Batch
-from surefoot.losses.outputs import wide
 
 _TRIES = 10_000
 

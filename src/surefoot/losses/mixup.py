@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from surefoot.losses.draws import Draws
+from surefoot.losses._draws import Draws
+from surefoot.losses._outputs import wide
 from surefoot.losses.objective import Batch
-from surefoot.losses.outputs import wide
 
 
 class Mixup(Draws):

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from surefoot.kernel import laplacian_pair_sum
-from surefoot.losses.outputs import top_label
-from surefoot.losses.penalised import Penalised, check_at_least_zero
+from surefoot.losses._outputs import top_label
+from surefoot.losses._penalised import Penalised, check_at_least_zero
 
 _NU = 0.4  # the kernel's width, of the authors
 

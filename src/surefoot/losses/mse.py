@@ -6,7 +6,7 @@ from typing import Literal
 from torch import Tensor
 from torch.nn import functional as F
 
-from surefoot.losses.outputs import wide
+from surefoot.losses._outputs import wide
 
 
 @dataclass(frozen=True)

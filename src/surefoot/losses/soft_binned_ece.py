@@ -6,8 +6,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from surefoot.losses.outputs import top_label
-from surefoot.losses.penalised import Penalised, check_at_least_zero
+from surefoot.losses._outputs import top_label
+from surefoot.losses._penalised import Penalised, check_at_least_zero
 
 
 @dataclass(frozen=True)

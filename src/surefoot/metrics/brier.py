@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from surefoot.metrics._ece import mean_square_gap
 from surefoot.metrics.bins import BinSums, classwise_sums
-from surefoot.metrics.ece import mean_square_gap
 from surefoot.metrics.scores import brier
 from surefoot.predictions import Predictions
 

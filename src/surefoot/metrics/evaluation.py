@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from surefoot.metrics._reliability import ReliabilityBin, reliability
 from surefoot.metrics.brier import BrierParts, brier_parts
 from surefoot.metrics.intervals import INTERVALS, Interval
 from surefoot.metrics.intervals.interval import Options
-from surefoot.metrics.reliability import ReliabilityBin, reliability
 from surefoot.metrics.significance import Significance, ece_test
 from surefoot.predictions import Predictions
 from surefoot.registry import look_up

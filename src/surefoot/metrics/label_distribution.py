@@ -9,8 +9,8 @@ import math
 import torch
 from torch import Tensor
 
+from surefoot.metrics._ece import mean_absolute_gap
 from surefoot.metrics.bins import BinSums, equal_width
-from surefoot.metrics.ece import mean_absolute_gap
 from surefoot.metrics.intervals.binned import Noise, noisy_gaps_interval
 from surefoot.metrics.intervals.interval import Interval, Options
 from surefoot.metrics.intervals.means import mean_interval

@@ -6,9 +6,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from surefoot.metrics._ece import mean_absolute_gap
+from surefoot.metrics._skce import median_width, pair_rows, probability_kernel, skce, skce_blocks
 from surefoot.metrics.bins import equal_width, top_label_sums
-from surefoot.metrics.ece import mean_absolute_gap
-from surefoot.metrics.skce import median_width, pair_rows, probability_kernel, skce, skce_blocks
 from surefoot.predictions import Predictions
 from surefoot.registry import unknown
 

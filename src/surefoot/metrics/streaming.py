@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
+from surefoot.metrics._ece import FROM_SUMS, mean_absolute_gap
 from surefoot.metrics.bins import BinSums, check_num_bins, classwise_sums, top_label_sums
-from surefoot.metrics.ece import FROM_SUMS, mean_absolute_gap
 from surefoot.metrics.scores import brier_values, entropy_values, nll_values
 from surefoot.predictions import Predictions
 from surefoot.registry import unknown

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from surefoot.models.images import check_images
+from surefoot.models._images import check_images
 
 
 class CNN(nn.Module):

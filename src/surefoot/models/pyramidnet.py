@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from surefoot.models.images import check_images
+from surefoot.models._images import check_images
 
 
 class PyramidNet(nn.Module):

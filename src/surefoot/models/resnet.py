@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from surefoot.models.images import check_images
+from surefoot.models._images import check_images
 
 
 class ResNet(nn.Module):

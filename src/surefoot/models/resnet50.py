@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from surefoot.models.four_stages import FourStages, Stem, projection
+from surefoot.models._four_stages import FourStages, Stem, projection
 
 
 class ResNet50(FourStages):

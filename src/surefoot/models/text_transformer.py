@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from surefoot.models.transformer_block import TransformerBlock, start_small
+from surefoot.models._transformer_block import TransformerBlock, start_small
 
 
 class TextTransformer(nn.Module):

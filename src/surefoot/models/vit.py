@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from surefoot.models.images import check_images
-from surefoot.models.transformer_block import TransformerBlock, start_small
+from surefoot.models._images import check_images
+from surefoot.models._transformer_block import TransformerBlock, start_small
 
 
 class ViT(nn.Module):

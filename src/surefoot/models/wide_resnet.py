@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from surefoot.models.images import check_images
+from surefoot.models._images import check_images
 
 
 class WideResNet(nn.Module):

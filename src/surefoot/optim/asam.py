@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor
 from torch.optim import SGD, Optimizer
 
-from surefoot.optim.closure import Params
+from surefoot.optim._closure import Params
 from surefoot.optim.sam import SAM, Group, total_norm
 
 

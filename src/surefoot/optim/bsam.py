@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from surefoot.optim.closure import Copied, Params, check_real, run
+from surefoot.optim._closure import Copied, Params, check_real, run
 from surefoot.params import displaced
 
 

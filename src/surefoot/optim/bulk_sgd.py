@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from surefoot.optim.closure import Copied, Params, check_gradients, check_real, run
+from surefoot.optim._closure import Copied, Params, check_gradients, check_real, run
 from surefoot.params import flat, unflat
 
 Subspace = Callable[[], Tensor]

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.optim import SGD, Optimizer
 
 from surefoot.losses import Loss
-from surefoot.optim.closure import Params
+from surefoot.optim._closure import Params
 from surefoot.optim.sam import SAM
 
 _MEMORY = 0.99  # of the running gap, per step

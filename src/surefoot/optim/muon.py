@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim import AdamW, Optimizer
 
-from surefoot.optim.closure import Copied, Params, check_gradients, check_real, run
+from surefoot.optim._closure import Copied, Params, check_gradients, check_real, run
 
 _EMBEDDING = re.compile(r"embed|wte|wpe|token|(^|[._])pos")
 _HEAD = re.compile(r"head|classifier")

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.optim import LBFGS, SGD, Optimizer, SparseAdam
 
 from surefoot.losses import CrossEntropy, Loss
-from surefoot.optim.closure import Copied, Params, check_gradients, check_real, run
+from surefoot.optim._closure import Copied, Params, check_gradients, check_real, run
 from surefoot.optim.passes import gradients_kept_local, statistics_kept
 
 Group = tuple[dict[str, Any], list[Tensor], list[Tensor]]  # options, parameters, their gradients

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.optim import SGD, Optimizer
 
-from surefoot.optim.closure import Params, parameters
+from surefoot.optim._closure import Params, parameters
 from surefoot.optim.sam import SAM, Group, total_norm
 
 

@@ -1,5 +1,6 @@
 """Maps of logits fitted after training: `fit(predictions)` returns a map from logits to logits."""
 
+from surefoot.posthoc._tce import tce
 from surefoot.posthoc.bbq import BBQ
 from surefoot.posthoc.beta import Beta
 from surefoot.posthoc.dirichlet import Dirichlet
@@ -11,7 +12,6 @@ from surefoot.posthoc.matrix import Matrix
 from surefoot.posthoc.platt import Platt
 from surefoot.posthoc.sms import SMS
 from surefoot.posthoc.svs import SVS
-from surefoot.posthoc.tce import tce
 from surefoot.posthoc.temperature import Temperature
 from surefoot.posthoc.temperature_ece import TemperatureECE
 from surefoot.posthoc.vector import Vector

@@ -7,8 +7,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from surefoot.posthoc._one_versus_rest import floor, places, renormalised
 from surefoot.posthoc.map import Fit, Map
-from surefoot.posthoc.one_versus_rest import floor, places, renormalised
 from surefoot.predictions import Predictions
 
 _PRIOR = 2.0  # N' of the paper: the prior's samples, shared by the bins of a binning

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from surefoot.posthoc.logistic import fit_each_class
+from surefoot.posthoc._logistic import fit_each_class
+from surefoot.posthoc._one_versus_rest import scores
 from surefoot.posthoc.map import Map
-from surefoot.posthoc.one_versus_rest import scores
 from surefoot.predictions import Predictions
 
 

@@ -6,8 +6,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from surefoot.posthoc._newton import Local, dense_step, minimise
 from surefoot.posthoc.map import Map
-from surefoot.posthoc.newton import Local, dense_step, minimise
 from surefoot.posthoc.temperature import Temperature
 from surefoot.predictions import Predictions
 

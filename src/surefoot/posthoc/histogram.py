@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from surefoot.metrics.bins import check_num_bins, equal_width
+from surefoot.posthoc._one_versus_rest import floor, renormalised
 from surefoot.posthoc.map import Fit, Map
-from surefoot.posthoc.one_versus_rest import floor, renormalised
 from surefoot.predictions import Predictions
 
 

@@ -6,8 +6,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from surefoot.posthoc._one_versus_rest import floor, places, renormalised
 from surefoot.posthoc.map import Fit, Map
-from surefoot.posthoc.one_versus_rest import floor, places, renormalised
 from surefoot.predictions import Predictions
 
 

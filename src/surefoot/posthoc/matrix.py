@@ -6,7 +6,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from surefoot.posthoc.affine import FULL, fit_unpenalised
+from surefoot.posthoc._affine import FULL, fit_unpenalised
 from surefoot.posthoc.map import Map
 from surefoot.predictions import Predictions
 

@@ -6,9 +6,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from surefoot.posthoc.affine import FULL
+from surefoot.posthoc._affine import FULL
+from surefoot.posthoc._structured import fit_structured, softened
 from surefoot.posthoc.map import Map
-from surefoot.posthoc.structured import fit_structured, softened
 from surefoot.predictions import Predictions
 
 

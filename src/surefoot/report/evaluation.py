@@ -11,7 +11,7 @@ from surefoot.report.page import Chart, Page, Section, findings
 from surefoot.table import Table
 
 if TYPE_CHECKING:
-    from surefoot.metrics.reliability import ReliabilityBin
+    from surefoot.metrics import ReliabilityBin
 
 
 def evaluation_page(

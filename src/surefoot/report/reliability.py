@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from surefoot.metrics.reliability import ReliabilityBin
+    from surefoot.metrics import ReliabilityBin
 
 
 def reliability_axes(bins: "Sequence[ReliabilityBin | StoredBin]", ax: "Axes") -> None:

@@ -12,11 +12,11 @@ from surefoot.losses import Lifted
 from surefoot.models import MODELS
 from surefoot.optim import SAM
 from surefoot.registry import look_up
-from surefoot.runs.build_ensemble import build_ensemble, check_ensemble, objective_of
-from surefoot.runs.build_objective import build_objective, check_objective, descent_of, fitted, has_validation
-from surefoot.runs.build_optimizer import build_optimizer, check_optimizer
-from surefoot.runs.check_parallel import check_parallel, refuse_coupling
-from surefoot.runs.collecting import collecting
+from surefoot.runs._build_ensemble import build_ensemble, check_ensemble, objective_of
+from surefoot.runs._build_objective import build_objective, check_objective, descent_of, fitted, has_validation
+from surefoot.runs._build_optimizer import build_optimizer, check_optimizer
+from surefoot.runs._check_parallel import check_parallel, refuse_coupling
+from surefoot.runs._collecting import collecting
 from surefoot.runs.selection import check_selection
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.typecheck import check_options

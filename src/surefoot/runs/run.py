@@ -7,13 +7,13 @@ from typing import Any
 import torch
 
 from surefoot.files import locked
+from surefoot.runs._recorder import Keeper
+from surefoot.runs._result import Ended
+from surefoot.runs._torchrun import launched
 from surefoot.runs.build import build
 from surefoot.runs.folder import RunFolder
 from surefoot.runs.provenance import code_digest, made_alike
-from surefoot.runs.recorder import Keeper
-from surefoot.runs.result import Ended
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.torchrun import launched
 from surefoot.training import checkpoint
 from surefoot.training.loop import train
 from surefoot.training.processes import Processes

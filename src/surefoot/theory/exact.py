@@ -7,7 +7,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
-from surefoot.mode import evaluating
+from surefoot.eval_mode import evaluating
 from surefoot.predictions import Predictions
 
 _AT_ONCE = 1024  # samples, because numbers in float64 are twice as large

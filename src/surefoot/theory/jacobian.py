@@ -10,8 +10,8 @@ from torch.func import functional_call, jacrev, vmap
 from torch.nn import functional as F
 
 from surefoot.curvature.matrix import looking
-from surefoot.mode import refuse_training
-from surefoot.theory.logit_curvature import logit_hessians
+from surefoot.eval_mode import refuse_training
+from surefoot.theory._logit_curvature import logit_hessians
 
 _NUMBERS = 2**26  # held at once: of Jacobians, slopes or patches
 _LAYERS = (nn.Linear, nn.Conv2d)  # exactly these: a subclass may compute anything

@@ -8,12 +8,12 @@ from torch import Tensor, nn
 
 from surefoot.attack import Norm
 from surefoot.curvature.matrix import looking
-from surefoot.mode import refuse_training
+from surefoot.eval_mode import refuse_training
 from surefoot.predictions import Predictions
 from surefoot.registry import look_up
+from surefoot.theory._tail import Tail, tail
 from surefoot.theory.jacobian import sample_curvature
 from surefoot.theory.lipschitz import DUALS
-from surefoot.theory.tail import Tail, tail
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from surefoot.attack import Norm, worst_shift
-from surefoot.mode import refuse_training
+from surefoot.eval_mode import refuse_training
+from surefoot.theory._tail import log_mean_exp
 from surefoot.theory.chain import NoSoundBound
 from surefoot.theory.exact import exact_predictions
 from surefoot.theory.lipschitz import margin_lipschitz, robust_margin_floor
-from surefoot.theory.tail import log_mean_exp
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from surefoot.theory.ascent import Ascent, ascent
-from surefoot.theory.certificate import Certificate, certificate, worst_of
+from surefoot.theory._ascent import Ascent, ascent
+from surefoot.theory._certificate import Certificate, certificate, worst_of
 
 
 @dataclass(frozen=True, eq=False)

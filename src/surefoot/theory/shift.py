@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.attack import Norm, worst_shift
-from surefoot.mode import evaluating, refuse_training
+from surefoot.eval_mode import evaluating, refuse_training
 from surefoot.registry import look_up
-from surefoot.theory.certificate import Certificate, certificate
+from surefoot.theory._certificate import Certificate, certificate
+from surefoot.theory._matching import bottleneck
 from surefoot.theory.chain import NoSoundBound
 from surefoot.theory.lipschitz import robust_margin_floor
-from surefoot.theory.matching import bottleneck
 
 _ORDERS = {"l2": 2.0, "linf": math.inf}
 _MOST_PER_CLASS = 5_000  # 25 million distances: 200 MB, and minutes

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.data import Split
+from surefoot.eval_mode import evaluating
 from surefoot.losses import Batch, Lifted, Objective
-from surefoot.mode import evaluating
 from surefoot.predictions import Predictions
 from surefoot.training.processes import Processes
 

@@ -11,8 +11,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from surefoot.eval_mode import evaluating
 from surefoot.losses import Lifted
-from surefoot.mode import evaluating
 from surefoot.predictions import Predictions
 from surefoot.training.processes import Processes
 from surefoot.training.snapshot import Snapshot

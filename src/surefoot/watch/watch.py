@@ -15,15 +15,15 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from surefoot.data import Split
+from surefoot.eval_mode import evaluating
 from surefoot.integrations.loggers import Guarded, Logger
 from surefoot.losses import CrossEntropy, Lifted
-from surefoot.mode import evaluating
 from surefoot.predictions import Predictions
 from surefoot.registry import look_up
 from surefoot.runs.typecheck import check_options
 from surefoot.training.observers import OBSERVERS
+from surefoot.watch._folder import WatchedFolder, described
 from surefoot.watch.batch import BatchOf, Rows, batch_of, check_classes, joined, rows_of
-from surefoot.watch.folder import WatchedFolder, described
 from surefoot.watch.logits import Logits, LogitsOf, are_probabilities, logits_of
 from surefoot.watch.optimizer import gradients_per_step, innermost
 from surefoot.watch.seen import Seen, gathered, processes, without_a_trace

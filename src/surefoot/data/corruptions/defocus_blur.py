@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
+from surefoot.data.corruptions._filters import filtered, gaussian
 from surefoot.data.corruptions.corruption import Corruption
 from surefoot.data.corruptions.draws import Draws
-from surefoot.data.corruptions.filters import filtered, gaussian
 
 
 def defocus_blur(images: Tensor, radius_and_sigma: tuple[float, float], draws: Draws) -> Tensor:

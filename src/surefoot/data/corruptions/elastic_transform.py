@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from surefoot.data.corruptions._filters import gaussian
 from surefoot.data.corruptions.corruption import Corruption
 from surefoot.data.corruptions.draws import Draws
-from surefoot.data.corruptions.filters import gaussian
 
 
 def elastic_transform(images: Tensor, strengths: tuple[float, float, float], draws: Draws) -> Tensor:

@@ -2,9 +2,9 @@
 
 from torch import Tensor
 
+from surefoot.data.corruptions._filters import gaussian_blurred
 from surefoot.data.corruptions.corruption import Corruption
 from surefoot.data.corruptions.draws import Draws
-from surefoot.data.corruptions.filters import gaussian_blurred
 
 
 def gaussian_blur(images: Tensor, sigma: float, draws: Draws) -> Tensor:

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
+from surefoot.data.corruptions._filters import gaussian_blurred
 from surefoot.data.corruptions.corruption import Corruption
 from surefoot.data.corruptions.draws import Draws
-from surefoot.data.corruptions.filters import gaussian_blurred
 
 
 def glass_blur(images: Tensor, sigma_reach_rounds: tuple[float, int, int], draws: Draws) -> Tensor:

@@ -5,9 +5,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from surefoot.data.corruptions._filters import gaussian_blurred
 from surefoot.data.corruptions.corruption import Corruption
 from surefoot.data.corruptions.draws import Draws
-from surefoot.data.corruptions.filters import gaussian_blurred
 
 _WATER = (175, 238, 238)
 _MUD = (63, 42, 20)

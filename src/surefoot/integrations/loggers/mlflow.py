@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from surefoot.integrations.package import imported
+from surefoot.integrations._package import imported
 from surefoot.watch.logger import flattened
 
 _AT_ONCE = 100  # parameters or metrics in one call; the server allows a few more

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from surefoot.integrations.package import imported
+from surefoot.integrations._package import imported
 
 
 class TensorBoard:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from surefoot.integrations.package import imported
+from surefoot.integrations._package import imported
 
 
 class WandB:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from surefoot.metrics._ece import debiased_rms_ce
 from surefoot.metrics.bins import BinSums, classwise_sums, equal_mass, equal_width, top_label_sums
-from surefoot.metrics.ece import debiased_rms_ce
+from surefoot.metrics.intervals._inversion import invert
 from surefoot.metrics.intervals.interval import Interval, Options
-from surefoot.metrics.intervals.inversion import invert
 from surefoot.metrics.intervals.means import wilson
 from surefoot.predictions import Predictions
 

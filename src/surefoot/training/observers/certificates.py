@@ -3,11 +3,11 @@
 import math
 from typing import Any
 
+from surefoot.eval_mode import evaluating
 from surefoot.losses import CrossEntropy, loss_within
-from surefoot.mode import evaluating
 from surefoot.theory import calibration_certificates, curvature_certificates, exact_predictions, sample_curvature, tail
+from surefoot.training.observers._trackers import Trackers
 from surefoot.training.observers.observer import keyed
-from surefoot.training.observers.trackers import Trackers
 from surefoot.training.snapshot import Snapshot
 
 BOUNDS = {

@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 from surefoot.curvature import GGN, CurvatureMatrix, Hessian
 from surefoot.losses import loss_within
+from surefoot.training.observers._trackers import Trackers
 from surefoot.training.observers.observer import keyed
-from surefoot.training.observers.trackers import Trackers
 from surefoot.training.snapshot import Snapshot
 
 

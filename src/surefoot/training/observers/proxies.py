@@ -1,7 +1,7 @@
 """Cheap stand-ins for the margin tail, along training."""
 
 from surefoot.attack import Norm
-from surefoot.mode import evaluating
+from surefoot.eval_mode import evaluating
 from surefoot.theory import input_gradient_margins, low_rank_sharpness, mini_batch, tail
 from surefoot.training.observers.observer import Stateless, keyed
 from surefoot.training.snapshot import Snapshot

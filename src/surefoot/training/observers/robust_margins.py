@@ -3,7 +3,7 @@
 import math
 
 from surefoot.attack import Norm
-from surefoot.mode import evaluating
+from surefoot.eval_mode import evaluating
 from surefoot.registry import look_up
 from surefoot.theory import ece_by_decile, exact_predictions, robust_calibration_certificates, robust_margins
 from surefoot.theory.lipschitz import DUALS

@@ -5,8 +5,8 @@ from typing import Any
 
 from torch import Tensor
 
+from surefoot.eval_mode import evaluating
 from surefoot.losses import CrossEntropy, loss_within
-from surefoot.mode import evaluating
 from surefoot.theory import Verdict, sam_certificates
 from surefoot.training.observers.observer import Stateless, keyed
 from surefoot.training.snapshot import Diverged, Snapshot

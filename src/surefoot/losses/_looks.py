@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.parallel import DistributedDataParallel
 
-from surefoot.losses.outputs import wide
+from surefoot.losses._outputs import wide
 
 
 class Looks:

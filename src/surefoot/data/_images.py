@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from surefoot.data._scale import Scale
 from surefoot.data.corruptions import corrupted
 from surefoot.data.dataset import Chosen, Dataset, Split, check_count, check_held_out, with_noisy_labels
-from surefoot.data.scale import Scale
 
 Count = int | Literal["all"]
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from surefoot.posthoc.newton import Local, Solution, minimise
+from surefoot.posthoc._newton import Local, Solution, minimise
 from surefoot.posthoc.temperature import best_scale
 from surefoot.predictions import Predictions
 

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from surefoot.data._images import Images, as_dataset
+from surefoot.data._scale import Scale
 from surefoot.data.dataset import Split, check_count
-from surefoot.data.images import Images, as_dataset
-from surefoot.data.scale import Scale
 from surefoot.data.store import folder_named, stored
 
 

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from surefoot.data.images import Images, as_dataset
+from surefoot.data._images import Images, as_dataset
 from surefoot.data.store import folder_named
 
 _ENDINGS = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".webp"})

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from surefoot.posthoc._newton import Local, Solution, dense_step, minimise
+from surefoot.posthoc._one_versus_rest import scores
 from surefoot.posthoc.map import Fit
-from surefoot.posthoc.newton import Local, Solution, dense_step, minimise
-from surefoot.posthoc.one_versus_rest import scores
 from surefoot.predictions import Predictions
 
 

@@ -11,8 +11,8 @@ from surefoot.ensembles import ENSEMBLES, SWAG, BSAMSampling, DeepEnsemble, Ense
 from surefoot.losses import LOSSES, Lifted, Loss, Objective, Remembering
 from surefoot.optim import BSAM, OPTIMIZERS
 from surefoot.registry import look_up
-from surefoot.runs.build_objective import refuse_curvature
-from surefoot.runs.collecting import When
+from surefoot.runs._build_objective import refuse_curvature
+from surefoot.runs._collecting import When
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.typecheck import check_options, options_of
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
-from surefoot.runs.result import Ended
+from surefoot.runs._result import Ended
 from surefoot.runs.spec import RunSpec
 
 _TRIES = 3  # a run one of whose processes died is resumed, this often in all
@@ -34,7 +34,7 @@ def launched(
     for _ in range(_TRIES):
         request = {"spec": spec.to_dict(), "folder": str(folder), "seconds": checkpoint_seconds, "rerun": rerun}
         with tempfile.TemporaryFile() as errors:
-            command = [*_torchrun(spec.processes), "-m", "surefoot.runs.torchrun", json.dumps(request)]
+            command = [*_torchrun(spec.processes), "-m", "surefoot.runs._torchrun", json.dumps(request)]
             process = subprocess.Popen(
                 command,
                 stdout=subprocess.PIPE,

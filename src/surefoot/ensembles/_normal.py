@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from surefoot.ensembles.convert import Layer
+from surefoot.ensembles._convert import Layer
 
 
 def divergence(mean: Tensor, std: Tensor, *, prior_mean: Tensor | float, prior_std: float) -> Tensor:

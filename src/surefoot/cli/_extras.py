@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires, version
 
-from surefoot.cli.importable import import_errors
+from surefoot.cli._importable import import_errors
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
 
 from surefoot.curvature.matrix import looking
-from surefoot.theory.steered import Steered
+from surefoot.theory._steered import Steered
 
 _POLYNOMIAL = """
     AccumulateGrad AdaptiveAvgPool2D AdaptiveAvgPool3D Add Addbmm Addcmul Addmm Addmv Addr Alias AsStrided AvgPool2D

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from surefoot.mode import evaluating
+from surefoot.eval_mode import evaluating
 
 
 def has_statistics(model: nn.Module) -> bool:

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from surefoot.data import dataset
+from surefoot.data._scale import Scale
 from surefoot.data.dataset import Dataset, Split, check_count, check_held_out, with_noisy_labels
-from surefoot.data.scale import Scale
 
 _NUM_IMAGES = 1797
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from surefoot.cli.terminal import print_json, print_table, say, working
+from surefoot.cli._terminal import print_json, print_table, say, working
 from surefoot.table import Cell, Table
 
 if TYPE_CHECKING:

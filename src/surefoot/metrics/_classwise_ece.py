@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
+from surefoot.metrics._ece import mean_absolute_gap
 from surefoot.metrics.bins import classwise_sums
-from surefoot.metrics.ece import mean_absolute_gap
 from surefoot.predictions import Predictions
 
 

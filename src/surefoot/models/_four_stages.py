@@ -4,7 +4,7 @@ from typing import Literal, Protocol
 
 from torch import Tensor, nn
 
-from surefoot.models.images import check_images
+from surefoot.models._images import check_images
 
 Stem = Literal["cifar", "imagenet"]
 

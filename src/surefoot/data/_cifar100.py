@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from surefoot.data.images import Images, as_dataset
+from surefoot.data._images import Images, as_dataset
 from surefoot.data.store import folder_named, stored
 
 _RECORD = 2 + 3 * 32 * 32  # coarse label, fine label, planes of red, green, blue

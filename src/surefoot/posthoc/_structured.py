@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from surefoot.posthoc.affine import Family, fit_affine
+from surefoot.posthoc._affine import Family, fit_affine
 from surefoot.posthoc.map import Fit
 from surefoot.posthoc.temperature import best_scale
 from surefoot.predictions import Predictions

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from surefoot.ensembles import SWAG, BSAMSampling
-from surefoot.runs.build_optimizer import gradients_per_step
+from surefoot.runs._build_optimizer import gradients_per_step
 from surefoot.runs.spec import RunSpec
 
 _FEWEST = 2  # one set of weights has no spread, and SWAG would be the model of that step

@@ -10,10 +10,10 @@ from torch.nn import functional as F
 from surefoot.curvature import Hessian, eigenpairs, random_source
 from surefoot.curvature.eigen import check_accuracy
 from surefoot.curvature.matrix import looking
-from surefoot.mode import refuse_training
+from surefoot.eval_mode import refuse_training
 from surefoot.params import displaced, flat, unflat
 from surefoot.predictions import Predictions
-from surefoot.theory.kinks import kinks
+from surefoot.theory._kinks import kinks
 
 _ULPS = 32  # roundings, of the size of the last digit, that a forward pass may pile up
 _LINEAR = 40  # from here on log(1 + exp(x)) is x to the last digit
