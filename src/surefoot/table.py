@@ -35,6 +35,11 @@ class Estimate:
             return cls(mean, None, 1)
         return cls(mean, (sum((value - mean) ** 2 for value in found) / (len(found) - 1)) ** 0.5, len(found))
 
+    @classmethod
+    def known(cls, values: Iterable[float]) -> "Estimate":
+        """The same of those values that are numbers: NaN is a value that was not measured."""
+        return cls.of(value for value in values if not math.isnan(value))
+
     def __str__(self) -> str:
         if self.mean is None:
             return "-"
@@ -99,9 +104,12 @@ class Table:
 
     def json(self) -> str:
         """The table as JSON: full numbers, an estimate as mean, std and n; what is not finite is null."""
+        return json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
+
+    def to_dict(self) -> dict[str, object]:
+        """What `json` writes."""
         rows = [[_plain(cell) for cell in row] for row in self.rows]
-        content = {"name": self.name, "title": self.title, "columns": self.columns, "rows": rows, "notes": self.notes}
-        return json.dumps(content, indent=1, allow_nan=False) + "\n"
+        return {"name": self.name, "title": self.title, "columns": self.columns, "rows": rows, "notes": self.notes}
 
     def csv(self) -> str:
         """The table as CSV, an estimate spread over three columns: value, `std` and `n`."""

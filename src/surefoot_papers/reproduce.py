@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from surefoot.files import write_atomically
-from surefoot.runs.folder import Row, RunFolder
+from surefoot.runs.folder import RunFolder
+from surefoot.runs.trajectory import Row
 from surefoot.runs.provenance import commit, hardware, made_alike, versions
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.engines import usable_cores

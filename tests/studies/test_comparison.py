@@ -3,7 +3,7 @@ import pytest
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.comparison import Claim, Comparison, _alike, _options, by_method, judged, method_of
 from surefoot.studies.correlation import Trajectory
-from surefoot.studies.seeds import differences, last, verdict
+from surefoot.studies.paired import differences, last, verdict
 
 
 def run(

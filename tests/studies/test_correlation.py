@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from surefoot.runs.folder import Row
+from surefoot.runs.trajectory import Row
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.correlation import PAIRS, Trajectory, correlation, pearson, t_interval, verdict
 from surefoot_papers.too_sharp.coupling.analysis import outcome

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from surefoot.diagnosis.profile import wilson
-from surefoot.runs.folder import Row
+from surefoot.runs.trajectory import Row
 
 _TAIL = 0.025  # on each side of an interval
 

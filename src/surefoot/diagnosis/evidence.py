@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 from surefoot.files import write_atomically
-from surefoot.runs.folder import Row, RunFolder
+from surefoot.runs.folder import RunFolder
+from surefoot.runs.trajectory import Row
 from surefoot.runs.spec import RunSpec
 
 _STUDIES = ("coupling/digits", "coupling/cifar-small", "interventions/digits")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from surefoot.diagnosis.bins import stored_bins
 from surefoot.diagnosis.profile import Group, Profile
-from surefoot.runs.folder import Row
+from surefoot.runs.trajectory import Row
 from surefoot.runs.spec import RunSpec
 
 

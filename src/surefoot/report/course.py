@@ -11,7 +11,7 @@ from surefoot.diagnosis.facts import Facts, edge, learning_rate, run_facts
 from surefoot.report import charts
 from surefoot.report.page import Chart, findings
 from surefoot.report.plots import Run, colour_of, evenly
-from surefoot.runs.folder import Row
+from surefoot.runs.trajectory import Row
 from surefoot.runs.spec import RunSpec
 
 MOST_RUNS = 200  # on one page; more are sampled, and said

@@ -9,7 +9,7 @@ from surefoot.diagnosis.facts import edge, learning_rate, row_bins
 from surefoot.files import write_atomically
 from surefoot.report.charts import BOUNDS, QUANTITIES
 from surefoot.report.plots import OVER, UNDER, Run, colour_of, figure_bytes, series
-from surefoot.runs.folder import Row
+from surefoot.runs.trajectory import Row
 from surefoot.runs.spec import RunSpec
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from surefoot.diagnosis.diagnosis import Diagnosis
 from surefoot.report.course import Course
 from surefoot.report.page import Page, Section, findings
 from surefoot.report.study import course_sections
-from surefoot.runs.folder import Row
+from surefoot.runs.trajectory import Row
 from surefoot.runs.spec import RunSpec
 from surefoot.table import Table
 

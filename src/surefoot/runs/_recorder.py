@@ -69,7 +69,7 @@ class Keeper:
         extra = state["extra"]
         if not self.folder.cut(self.folder.metrics, extra["metrics_bytes"]):
             raise ValueError(f"{self.folder.metrics} is shorter than its checkpoint says.")
-        if self.folder.digest() != extra["metrics_sha256"]:
+        if self.folder.checksum() != extra["metrics_sha256"]:
             raise ValueError(f"{self.folder.metrics} holds other rows than its checkpoint says.")
         self.folder.cut(self.times, extra["times_bytes"])
         checkpoint.restore(self.training, state)
@@ -137,7 +137,7 @@ class Keeper:
             self.folder.checkpoint,
             self.training,
             metrics_bytes=length,
-            metrics_sha256=self.folder.digest(length),
+            metrics_sha256=self.folder.checksum(length),
             times_bytes=self.times.stat().st_size if self.times.exists() else 0,
             seconds=time.monotonic() - self.begun,
             observing=self.training.seconds_observing,
@@ -164,7 +164,7 @@ class Keeper:
             "spec": self.spec.to_dict(),
         }
         if status == "done":
-            record["metrics_sha256"] = self.folder.digest()
+            record["metrics_sha256"] = self.folder.checksum()
         if self.spec.select != "last" and status == "done":
             record["selected"] = selected(self.folder.rows()[0])
         self.folder.write_record(record)

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from surefoot.runs.folder import Row
 from surefoot.runs.spec import RunSpec
+from surefoot.runs.trajectory import Row
 
 JUDGE = "validation/nll"
 

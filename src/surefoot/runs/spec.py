@@ -135,10 +135,15 @@ class RunSpec:
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
     @property
+    def lr(self) -> float:
+        """The learning rate; NaN where the spec names none."""
+        lr = self.optimizer.options.get("lr")
+        return float(lr) if isinstance(lr, int | float) else math.nan
+
+    @property
     def label(self) -> str:
         """A name for people: optimizer, learning rate, loss and ensemble where they are not plain, seed."""
-        lr = self.optimizer.options.get("lr")
-        rate = f" lr={lr:.4g}" if isinstance(lr, int | float) else ""
+        rate = "" if math.isnan(self.lr) else f" lr={self.lr:.4g}"
         return f"{self.variant}{rate}{self.additions} seed={self.seed}"
 
     @property

@@ -8,17 +8,22 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from surefoot.runs.spec import RunSpec
-from surefoot.studies.correlation import Trajectory
+from surefoot.runs.trajectory import Trajectory
+from surefoot.studies.figure import StudyFigure
+from surefoot.studies.outcome import Outcome
 
 
 class Analysis(Protocol):
-    """What a study's file names as its `analysis`: a module, or anything else with these two functions."""
+    """What a study's file names as its `analysis`: a module with these two functions.
+
+    It may have figures of its own too, as `FIGURES`, a sequence of `StudyFigure`.
+    """
 
     def check(self, spec: RunSpec) -> None:
         """Raise ValueError unless a run of this spec measures what the analysis needs."""
         ...
 
-    def outcome(self, runs: Iterable[Trajectory]) -> dict[str, Any]:
+    def outcome(self, runs: Iterable[Trajectory]) -> Outcome:
         """Tables and claims of the runs that are done."""
         ...
 
@@ -42,6 +47,11 @@ def load_analysis(name: str, *, folder: Path | None = None) -> Analysis:
         if not callable(getattr(module, part, None)):
             raise ValueError(f"`analysis` must name a module with a function `{part}`, and {name} has none.")
     return cast(Analysis, module)
+
+
+def figures_of(analysis: Analysis) -> tuple[StudyFigure, ...]:
+    """The figures that an analysis brings; none where it has no `FIGURES`."""
+    return tuple(getattr(analysis, "FIGURES", ()))
 
 
 def need_observers(spec: RunSpec, *names: str) -> None:

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from surefoot.registry import unknown
+from surefoot.runs.trajectory import Trajectory
+from surefoot.studies.claim import Verdict
 from surefoot.studies.comparison import SCORES, Groups, by_method, method_of
-from surefoot.studies.correlation import Trajectory
-from surefoot.studies.seeds import by_seed, interval_of, last, less, verdict
+from surefoot.studies.intervals import t_interval
+from surefoot.studies.paired import below_zero, by_seed, last, subtract
 
-_HIGHER_IS_BETTER = ("test/accuracy", "test/auroc_correct")
+_HIGHER_IS_BETTER = ("test/accuracy", "test/auroc_correct", "test/auroc_ood")
 
 
 @dataclass(frozen=True)
@@ -35,15 +37,15 @@ def compare(runs: Sequence[Trajectory], one: str, other: str, *, quantities: Seq
 
     ValueError where a method is not there, or a quantity was not measured under both with a seed in common.
     """
-    found = [run for run in runs if run.rows]
-    first, second = (method_named(found, name) for name in (one, other))
+    observed = [run for run in runs if len(run)]
+    first, second = (method_named(observed, name) for name in (one, other))
     if first == second:
         raise ValueError(f"`a` and `b` must be two methods, got {first!r} twice.")
-    known = {key for run in found for key in run.rows[-1] if "/" in key}
+    measured = {key for run in observed for key in run.columns if "/" in key}
     for key in quantities:
-        if key not in known:
-            raise unknown("quantity", key, known)
-    groups = by_method(found)
+        if key not in measured:
+            raise unknown("quantity", key, measured)
+    groups = by_method(observed)
     pairs = [pair for key in quantities or SCORES if (pair := _pair(groups, first, second, key)) is not None]
     lacking = [key for key in quantities if key not in {pair.quantity for pair in pairs}]
     if lacking or not pairs:
@@ -73,7 +75,7 @@ def method_named(runs: Sequence[Trajectory], name: str) -> str:
 def _pair(groups: Groups, first: str, second: str, key: str) -> Paired | None:
     ends = [by_seed(groups[method], last(key)) for method in (first, second)]
     seeds = sorted(ends[0].keys() & ends[1].keys())
-    off = list(less(*ends).values())
+    off = list(subtract(*ends).values())
     if not off:
         return None
     one, other = (sum(values[seed] for seed in seeds) / len(seeds) for values in ends)
@@ -82,10 +84,10 @@ def _pair(groups: Groups, first: str, second: str, key: str) -> Paired | None:
         first=one,
         second=other,
         difference=sum(off) / len(off),
-        interval=interval_of(off),
+        interval=t_interval(off),
         seeds=tuple(seeds),
         runs_per_seed=(_runs_per_seed(groups[first], seeds[0]), _runs_per_seed(groups[second], seeds[0])),
-        verdict=_told(off, first, second, key),
+        verdict=_verdict(off, first, second, key),
     )
 
 
@@ -93,11 +95,11 @@ def _runs_per_seed(runs: Sequence[Trajectory], seed: int) -> int:
     return sum(run.spec.seed == seed for run in runs)
 
 
-def _told(off: Sequence[float], first: str, second: str, key: str) -> str:
-    lower = verdict(off, lower=True)
-    if lower == "cannot tell at this scale":
-        return lower
-    low, high = (first, second) if lower == "holds" else (second, first)
+def _verdict(off: Sequence[float], first: str, second: str, key: str) -> str:
+    lower = below_zero(off)
+    if lower is Verdict.INCONCLUSIVE:
+        return str(lower)
+    low, high = (first, second) if lower is Verdict.REPRODUCED else (second, first)
     if key not in SCORES:
         return f"{low} is lower"
     return f"{high if key in _HIGHER_IS_BETTER else low} is better"

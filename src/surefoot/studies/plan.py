@@ -55,7 +55,7 @@ def plan(
     def in_time(done: int, of: int) -> None:
         if seconds is not None and time.monotonic() - begun > seconds:
             raise ValueError(
-                f"`budget` must be longer: {told(seconds)} went by measuring {done} of {of} kinds of runs."
+                f"`budget` must be longer: {format_duration(seconds)} went by measuring {done} of {of} kinds of runs."
             )
         tell(done, of)
 
@@ -64,8 +64,8 @@ def plan(
     each = {trial.id: found[kind(trial.spec)].of(trial.spec) for trial in todo}
     chosen = list(todo) if seconds is None else _fitting(specs, todo, each, num_workers, seconds - took)
     if todo and not chosen:
-        least = told(min(each.values()) + took)
-        raise ValueError(f"`budget` must be at least about {least}, got {told(seconds or 0)}: no run fits.")
+        least = format_duration(min(each.values()) + took)
+        raise ValueError(f"`budget` must be at least about {least}, got {format_duration(seconds or 0)}: no run fits.")
     ids = {trial.id for trial in chosen}
     failures = Counter(cost.failure for cost in found.values() if cost.failure)
     return Plan(
@@ -105,10 +105,10 @@ def duration(text: str) -> float:
     return seconds
 
 
-def told(seconds: float) -> str:
-    """A time as people say it.
+def format_duration(seconds: float) -> str:
+    """A time in the unit that suits it.
 
-    >>> told(5.4), told(1800), told(5400)
+    >>> format_duration(5.4), format_duration(1800), format_duration(5400)
     ('5.4 s', '30.0 min', '1.5 h')
     """
     if seconds < 60:

@@ -5,25 +5,26 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from surefoot.files import write_atomically
 from surefoot.runs.folder import RunFolder
+from surefoot.runs.stored import StoredRun
 from surefoot.studies.engines.engine import Trial
-from surefoot.studies.outcome import study_record
+from surefoot.studies.folder import StudyFolder
 
 
-def made_elsewhere(trials: Iterable[Trial], folders: Sequence[Path]) -> dict[str, RunFolder]:
+def made_elsewhere(trials: Iterable[Trial], folders: Sequence[Path]) -> dict[str, StoredRun]:
     """The runs, by id, of those trials that nobody has begun here and that have ended in one of these studies."""
-    for folder in folders:
-        study_record(folder)  # says what is wrong with it
-    found: dict[str, RunFolder] = {}
+    others = [{run.name: run for run in StudyFolder(folder).runs} for folder in folders]
+    made: dict[str, StoredRun] = {}
     for trial in trials:
-        places = (RunFolder(folder / "runs" / trial.id) for folder in folders)
-        ended = next((place for place in places if place.ended), None)
+        places = (runs[trial.id] for runs in others if trial.id in runs)
+        ended = next((run for run in places if run.ended), None)
         if ended is not None and RunFolder(trial.folder).status in ("absent", "damaged"):
-            found[trial.id] = ended
-    return found
+            made[trial.id] = ended
+    return made
 
 
-def take(trials: Iterable[Trial], made: Mapping[str, RunFolder]) -> None:
+def take(trials: Iterable[Trial], made: Mapping[str, StoredRun]) -> None:
     """Copy what was made elsewhere to where it belongs, each run whole or not at all.
 
     Only by the one process that holds the study's folder.
@@ -34,7 +35,17 @@ def take(trials: Iterable[Trial], made: Mapping[str, RunFolder]) -> None:
             shutil.rmtree(half, ignore_errors=True)
             shutil.rmtree(trial.folder, ignore_errors=True)  # a lock, or what is damaged
             try:
-                shutil.copytree(made[trial.id].path, half, ignore=shutil.ignore_patterns("lock"))
+                _copy(made[trial.id], half)
                 os.replace(half, trial.folder)
             finally:
                 shutil.rmtree(half, ignore_errors=True)
+
+
+def _copy(run: StoredRun, target: Path) -> None:
+    if isinstance(run, RunFolder):
+        shutil.copytree(run.path, target, ignore=shutil.ignore_patterns("lock"))
+        return
+    target.mkdir(parents=True)
+    copy = RunFolder(target)
+    write_atomically(copy.metrics, run.content()[0])
+    copy.write_record(run.record)

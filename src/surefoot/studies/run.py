@@ -10,13 +10,15 @@ from typing import Any, Literal
 
 from surefoot._version import __version__
 from surefoot.files import write_atomically
-from surefoot.runs.folder import DamagedError, RunFolder
+from surefoot.runs.folder import RunFolder
 from surefoot.runs.provenance import made_alike
 from surefoot.runs.spec import RunSpec
+from surefoot.runs.stored import DamagedError
 from surefoot.runs.typecheck import NotAListError
 from surefoot.studies.analysis import load_analysis
+from surefoot.studies.archive import is_archive
 from surefoot.studies.engines.engine import Engine, Event, Trial
-from surefoot.studies.outcome import study_record
+from surefoot.studies.folder import StudyFolder
 from surefoot.studies.study import Study
 
 Rerun = Literal["none", "stale", "all"]
@@ -33,10 +35,11 @@ def missing(study: Study, root: Path, *, rerun: Rerun = "none") -> list[Trial]:
         raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(there))
     if (root / "study.json").exists():
         with suppress(DamagedError):  # it follows from the study's file and is written anew; the runs have their own
-            held = study_record(root)
-            if (held["study"], held["scale"]) != (study.name, study.scale):
-                told = f"{root} holds the study {held['study']} at scale {held['scale']}"
-                raise ValueError(f"{told}; name another `--out`.")
+            record = StudyFolder(root).record
+            if (record["study"], record["scale"]) != (study.name, study.scale):
+                raise ValueError(f"`root` holds the study {record['study']} at scale {record['scale']}: {root}.")
+    if is_archive(root):
+        raise ValueError(f"`root` is an archive, whose runs cannot be done again in place: {root}. Reuse them instead.")
     analysis = load_analysis(study.analysis, folder=Path(study.file).parent if study.file else None)
     for spec in study.specs:
         analysis.check(spec)
@@ -94,7 +97,9 @@ def _record(study: Study) -> dict[str, Any]:
         "title": study.title,
         "about": study.about,
         "axes": study.axes,
-        "claims": [asdict(criterion) for criterion in study.claims],
+        "claims": {
+            rule.family: {key: value for key, value in asdict(rule).items() if key != "family"} for rule in study.rules
+        },
         "analysis": study.analysis,
         "versions": {"surefoot": __version__},
         "runs": {spec.id: spec.label for spec in study.specs},

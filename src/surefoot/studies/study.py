@@ -13,9 +13,10 @@ from surefoot.registry import look_up, unknown
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.toml import assign, read_toml
 from surefoot.runs.typecheck import check_type
-from surefoot.studies.criteria import Criterion
+from surefoot.studies.claim import Rule
 
-_KEYS = {"title": str, "analysis": str, "scales": dict, "claims": list[dict]}  # type: ignore[type-arg]
+_KEYS = {"title": str, "analysis": str, "scales": dict, "claims": dict}  # type: ignore[type-arg]
+_RULE_KEYS = {"statistic": str, "interval": str, "threshold": str}
 _ROLES = {"scientific": list[str], "nuisance": list[str], "fixed": list[str]}
 _PARTS = [field.name for field in fields(RunSpec)]
 _SCALE_KEYS = {"about": str, "seeds": list[int], "run": dict, "grid": list[dict]}  # type: ignore[type-arg]
@@ -31,7 +32,7 @@ class Study:
     scale: str
     about: str  # what the scale is and what was chosen
     axes: Mapping[str, tuple[str, ...]]  # of what the runs differ in: asked about, varied beside it, or bound to it
-    claims: tuple[Criterion, ...]  # how each is tested
+    rules: tuple[Rule, ...]  # how each family of claims is judged
     specs: tuple[RunSpec, ...]
     file: str | None = None  # where it is none of surefoot's own
 
@@ -61,14 +62,21 @@ def _name(path: Path, tree: Mapping[str, Any]) -> str:
     return str(tree.get("name", path.stem))
 
 
-def told_axes(axes: Mapping[str, Sequence[str]]) -> str:
+def read_rules(tables: Mapping[str, Any]) -> tuple[Rule, ...]:
+    """The rules in the [claims] of a study's file or record, by family; ValueError where one is not as it should be."""
+    for family, table in tables.items():
+        _check_keys(f"[claims.{family}]", table, _RULE_KEYS)
+    return tuple(Rule(family, **table) for family, table in tables.items())
+
+
+def describe_axes(axes: Mapping[str, Sequence[str]]) -> str:
     """What the runs differ in, as a sentence.
 
-    >>> told_axes({"scientific": ("optimizer.name",), "nuisance": ("seed",), "fixed": ()})
+    >>> describe_axes({"scientific": ("optimizer.name",), "nuisance": ("seed",), "fixed": ()})
     'Asked about: optimizer.name. Varied beside it: seed.'
     """
     names = {"scientific": "Asked about", "nuisance": "Varied beside it", "fixed": "Bound to it"}
-    return " ".join(f"{told}: {', '.join(axes[role])}." for role, told in names.items() if axes.get(role))
+    return " ".join(f"{name}: {', '.join(axes[role])}." for role, name in names.items() if axes.get(role))
 
 
 def scale_names(path: Path) -> list[str]:
@@ -78,12 +86,12 @@ def scale_names(path: Path) -> list[str]:
 
 
 def _study(name: str, tree: Mapping[str, Any], scale: str | None) -> Study:
-    axes, claims = tree.get("axes"), tree.get("claims", [])
+    axes, claims = tree.get("axes"), tree.get("claims", {})
     if "outcome" in tree:
         raise ValueError(
             "`outcome` is called `analysis` now: the module that reads the runs, such as `my_package.mine`."
         )
-    _check_keys("a study", {"claims": [], **tree}, _KEYS, more=("axes", "name"))
+    _check_keys("a study", {"claims": {}, **tree}, _KEYS, more=("axes", "name"))
     if not tree["scales"]:
         raise ValueError("a study needs at least one scale, as in [scales.digits].")
     scale = scale or next(iter(tree["scales"]))
@@ -108,9 +116,8 @@ def _study(name: str, tree: Mapping[str, Any], scale: str | None) -> Study:
         if _canonical(spec) in seen:
             raise ValueError(f"two runs of scale {scale!r} are the same: {spec.label}.")
         seen.add(_canonical(spec))
-    criteria = tuple(map(Criterion.of, claims))
     about = (tree["title"], tree["analysis"], scale, chosen["about"])
-    return Study(name, *about, _axes(axes, specs), criteria, tuple(specs))
+    return Study(name, *about, _axes(axes, specs), read_rules(claims), tuple(specs))
 
 
 def _canonical(spec: RunSpec) -> str:

@@ -6,10 +6,10 @@ from references.stand_in import write_stand_ins
 from surefoot.diagnosis.bins import stored_bins
 from surefoot.report.study import write_page, write_tables
 from surefoot.runs.build import build
-from surefoot.runs.folder import Row
+from surefoot.runs.trajectory import Row
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.correlation import Trajectory
-from surefoot.studies.seeds import last, overconfidence
+from surefoot.studies.paired import last, overconfidence
 from surefoot.studies.study import read_study
 from surefoot_papers.sam_calibration.versus_sgd.analysis import along, at_share, check, moments_below, outcome, paired
 from surefoot_papers.sam_calibration.versus_sgd.figure import beside

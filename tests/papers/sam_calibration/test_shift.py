@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from surefoot.report.study import write_page, write_tables
-from surefoot.runs.folder import Row
+from surefoot.runs.trajectory import Row
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.correlation import Trajectory
 from surefoot.studies.study import read_study

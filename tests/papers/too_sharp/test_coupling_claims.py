@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from surefoot.runs.folder import Row
+from surefoot.runs.trajectory import Row
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.correlation import Trajectory
 from surefoot_papers.too_sharp.coupling.analysis import outcome

@@ -7,7 +7,7 @@ from scipy.stats import ttest_ind
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.correlation import Trajectory
 from surefoot.studies.difference import Difference, difference, welch
-from surefoot.studies.seeds import UNSURE, both
+from surefoot.studies.paired import UNSURE, both
 from surefoot.table import Estimate
 from surefoot_papers.too_sharp.interventions.analysis import check, outcome
 from surefoot_papers.too_sharp.interventions.claims import higher, lower, not_lower

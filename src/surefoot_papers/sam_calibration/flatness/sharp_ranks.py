@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from surefoot.studies.comparison import Groups, Judged
 from surefoot.studies.correlation import FEWEST, t_interval
-from surefoot.studies.seeds import by_seed, last, verdict
+from surefoot.studies.paired import by_seed, last, verdict
 from surefoot_papers.too_sharp.certificates.proxies import spearman
 
 ECE, SHARPNESS = "test/ece", "train/hessian_sharpness"

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from surefoot.studies.comparison import Groups, Judged
 from surefoot.studies.correlation import Trajectory
-from surefoot.studies.seeds import both, by_seed, differences, last, verdict, with_interval
+from surefoot.studies.paired import both, by_seed, differences, last, verdict, with_interval
 
 _CHOSEN_BY = "validation/ece"
 _ECE, _ACCURACY = "test/ece", "test/accuracy"

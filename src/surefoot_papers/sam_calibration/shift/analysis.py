@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from surefoot.runs.folder import Row
+from surefoot.runs.trajectory import Row
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.analysis import need_observers
 from surefoot.studies.comparison import Claim, Comparison, method_of, name_of, scale_of

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from statistics import mean, median
 
-from surefoot.runs.folder import Row
+from surefoot.runs.trajectory import Row
 from surefoot.studies.correlation import Trajectory
-from surefoot.studies.seeds import by_seed, differences, verdict, with_interval
+from surefoot.studies.paired import by_seed, differences, verdict, with_interval
 from surefoot.table import Cell, Table
 
 STATEMENTS = {

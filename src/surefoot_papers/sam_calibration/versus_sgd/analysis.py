@@ -6,7 +6,7 @@ from typing import Any
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.analysis import need_observers
 from surefoot.studies.correlation import Trajectory
-from surefoot.studies.seeds import Value, by_seed, differences, last, overconfidence, verdict, with_interval
+from surefoot.studies.paired import Value, by_seed, differences, last, overconfidence, verdict, with_interval
 from surefoot.table import Cell, Estimate, Table
 
 SHARES = (0.25, 0.5, 0.75, 1.0)  # of training

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from surefoot.diagnosis.bins import stored_bins
 from surefoot.report.plots import Run, colour_of, svg
 from surefoot.report.reliability import histogram_axes, reliability_axes
-from surefoot.runs.folder import Row
+from surefoot.runs.trajectory import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

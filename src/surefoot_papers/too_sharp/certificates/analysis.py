@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any
 
-from surefoot.runs.folder import Row
+from surefoot.runs.trajectory import Row
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.analysis import need_observers
 from surefoot.studies.correlation import Trajectory

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from surefoot.runs.folder import Row
+from surefoot.runs.trajectory import Row
 from surefoot.studies.correlation import Trajectory
 from surefoot.table import Cell
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from surefoot.runs.folder import Row
+from surefoot.runs.trajectory import Row
 from surefoot.studies.correlation import FEWEST, Trajectory, pearson
 from surefoot.table import Cell, Table
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from surefoot.runs.folder import Row
+from surefoot.runs.trajectory import Row
 from surefoot.studies.correlation import Trajectory, pearson
 from surefoot.table import Cell, Estimate, Table
 from surefoot_papers.too_sharp.certificates.bounds import bound_claims

@@ -6,7 +6,7 @@ from statistics import mean
 
 import numpy as np
 
-from surefoot.runs.folder import Row
+from surefoot.runs.trajectory import Row
 from surefoot.studies.correlation import FEWEST, Trajectory, pearson
 from surefoot.table import Cell, Table
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from surefoot.studies.correlation import Trajectory, t_interval
 from surefoot.studies.difference import BASELINE, Difference, difference
-from surefoot.studies.seeds import UNSURE, both
+from surefoot.studies.paired import UNSURE, both
 from surefoot.table import Cell, Estimate, Table
 from surefoot_papers.too_sharp.interventions.profile import (
     SMALL,

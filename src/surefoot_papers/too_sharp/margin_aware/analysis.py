@@ -6,7 +6,7 @@ from typing import Any
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.analysis import need_observers
 from surefoot.studies.correlation import Trajectory
-from surefoot.studies.seeds import with_interval
+from surefoot.studies.paired import with_interval
 from surefoot.table import Cell, Estimate, Table
 from surefoot_papers.too_sharp.margin_aware.claims import (
     corrupted,

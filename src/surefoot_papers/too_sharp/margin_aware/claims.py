@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from surefoot.runs.selection import selected
 from surefoot.studies.correlation import Trajectory
-from surefoot.studies.seeds import interval_of, verdict, with_interval
+from surefoot.studies.paired import interval_of, verdict, with_interval
 from surefoot.table import Cell, Table
 from surefoot_papers.too_sharp.margin_aware.tuned import LONGER, OURS, PLAIN, Ends, gaps, method_of, tuned, usual
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from surefoot.runs.folder import Row
+from surefoot.runs.trajectory import Row
 from surefoot.runs.selection import JUDGE, selected
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.correlation import Trajectory
