@@ -77,6 +77,10 @@ class Rule:
     interval: str
     threshold: str
 
+    def to_dict(self) -> dict[str, str]:
+        """As a study's file and record hold it, under its family."""
+        return {"statistic": self.statistic, "interval": self.interval, "threshold": self.threshold}
+
 
 def conjunction(verdicts: Iterable[Verdict]) -> Verdict:
     """The verdict on several claims at once: not seen where one is not, reproduced where all are.

@@ -97,9 +97,7 @@ def _record(study: Study) -> dict[str, Any]:
         "title": study.title,
         "about": study.about,
         "axes": study.axes,
-        "claims": {
-            rule.family: {key: value for key, value in asdict(rule).items() if key != "family"} for rule in study.rules
-        },
+        "claims": {rule.family: rule.to_dict() for rule in study.rules},
         "analysis": study.analysis,
         "versions": {"surefoot": __version__},
         "runs": {spec.id: spec.label for spec in study.specs},
