@@ -151,6 +151,7 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     peer.cv2.setNumThreads(1)
+    warnings.simplefilter("ignore")  # deprecations in imagecorruptions, one for every image
     pictures = images(arguments.images)
     made = (
         f"`python benchmarks/corruptions.py --images {arguments.images} --rounds {arguments.rounds}`, "

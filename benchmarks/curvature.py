@@ -7,7 +7,7 @@
    power steps, which prove nothing, and what the others, which start from scratch, cost at some of these points.
 
 All in CPU seconds on one thread over those of one gradient of all the data, set-up counted. Needs the venv of
-`make bench-curvature`; SUREFOOT_DATA must hold CIFAR-10.
+`make bench NAME=curvature`; SUREFOOT_DATA must hold CIFAR-10.
 
 Usage: python benchmarks/curvature.py [--part mlp|resnet] [--out results/benchmarks/curvature.md]
 """
@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from storage import Storage
+from _storage import Storage
 from torch import Tensor, nn
 
 from surefoot.curvature import GGN, CurvatureMatrix, Hessian, SharpnessTracker, Tracked, eigenpairs
@@ -362,7 +362,7 @@ def main() -> None:
                 followed += rows
                 notes.append(told)
     made = (
-        f"`make bench-curvature`, commit {commit()}, {', '.join(f'{k} {v}' for k, v in versions().items())}, "
+        f"`make bench NAME=curvature`, commit {commit()}, {', '.join(f'{k} {v}' for k, v in versions().items())}, "
         f"{', '.join(f'{peer} {version(peer)}' for peer in PEERS)}, {hardware()['processor']}, one thread."
     )
     about = (

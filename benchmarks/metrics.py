@@ -4,7 +4,7 @@ One thread, CPU time, the least of several repeats that alternate between the to
 process's peak. Peers that are not installed are left out and named. torch-uncertainty wants torchvision when it is
 imported, for plots; an empty module takes its place here.
 
-Usage: make bench-metrics
+Usage: make bench NAME=metrics
 """
 
 import argparse

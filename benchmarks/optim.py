@@ -21,7 +21,7 @@ from typing import Any
 
 import pytorch_optimizer
 import torch
-from storage import Storage
+from _storage import Storage
 from torch import Tensor, nn
 
 from surefoot.files import write_atomically
@@ -184,7 +184,7 @@ def main() -> None:
     rows = [*steps(arguments.repeats), overhead(arguments.repeats), *memory(), muon(arguments.repeats)]
     rows += margin_aware(arguments.repeats)
     made = (
-        f"`make bench-optim`, commit {commit()}, {', '.join(f'{k} {v}' for k, v in versions().items())}, "
+        f"`make bench NAME=optim`, commit {commit()}, {', '.join(f'{k} {v}' for k, v in versions().items())}, "
         f"pytorch_optimizer {version('pytorch_optimizer')}, {hardware()['processor']}, one thread."
     )
     table = Table(

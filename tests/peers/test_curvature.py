@@ -1,4 +1,4 @@
-"""Agreement with tools whose requirements cannot be installed beside torch here: run in the venv of bench-curvature."""
+"""Agreement with tools whose requirements conflict with torch's: `make test-peers` runs these tests in `.venv-peers`."""
 
 import pytest
 import torch
