@@ -9,37 +9,37 @@ from typing import Annotated
 import tyro
 
 from surefoot._version import __version__
-from surefoot.cli.apply import Apply
-from surefoot.cli.calibrate import Calibrate
-from surefoot.cli.certify import Certify
-from surefoot.cli.compare import Compare
-from surefoot.cli.data import Data
-from surefoot.cli.diagnose import Diagnose
-from surefoot.cli.doctor import Doctor
-from surefoot.cli.evaluate import Evaluate
-from surefoot.cli.listing import List
-from surefoot.cli.report import Report
+from surefoot.cli.apply import ApplyCommand
+from surefoot.cli.calibrate import CalibrateCommand
+from surefoot.cli.certify import CertifyCommand
+from surefoot.cli.compare import CompareCommand
+from surefoot.cli.data import DataCommand
+from surefoot.cli.diagnose import DiagnoseCommand
+from surefoot.cli.doctor import DoctorCommand
+from surefoot.cli.evaluate import EvaluateCommand
+from surefoot.cli.listing import ListCommand
+from surefoot.cli.report import ReportCommand
 from surefoot.cli.request import BadRequest
-from surefoot.cli.sharpness import Sharpness
-from surefoot.cli.study import Study
-from surefoot.cli.train import Train
-from surefoot.cli.watch import Watch
+from surefoot.cli.sharpness import SharpnessCommand
+from surefoot.cli.study import StudyCommand
+from surefoot.cli.train import TrainCommand
+from surefoot.cli.watch import WatchCommand
 
 Command = (
-    Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
-    | Annotated[Diagnose, tyro.conf.subcommand("diagnose")]
-    | Annotated[Calibrate, tyro.conf.subcommand("calibrate")]
-    | Annotated[Apply, tyro.conf.subcommand("apply")]
-    | Annotated[Train, tyro.conf.subcommand("train")]
-    | Annotated[Sharpness, tyro.conf.subcommand("sharpness")]
-    | Annotated[Certify, tyro.conf.subcommand("certify")]
-    | Annotated[Data, tyro.conf.subcommand("data")]
-    | Annotated[Study, tyro.conf.subcommand("study")]
-    | Annotated[Compare, tyro.conf.subcommand("compare")]
-    | Annotated[Report, tyro.conf.subcommand("report")]
-    | Annotated[Watch, tyro.conf.subcommand("watch")]
-    | Annotated[List, tyro.conf.subcommand("list")]
-    | Annotated[Doctor, tyro.conf.subcommand("doctor")]
+    Annotated[EvaluateCommand, tyro.conf.subcommand("evaluate")]
+    | Annotated[DiagnoseCommand, tyro.conf.subcommand("diagnose")]
+    | Annotated[CalibrateCommand, tyro.conf.subcommand("calibrate")]
+    | Annotated[ApplyCommand, tyro.conf.subcommand("apply")]
+    | Annotated[TrainCommand, tyro.conf.subcommand("train")]
+    | Annotated[SharpnessCommand, tyro.conf.subcommand("sharpness")]
+    | Annotated[CertifyCommand, tyro.conf.subcommand("certify")]
+    | Annotated[DataCommand, tyro.conf.subcommand("data")]
+    | Annotated[StudyCommand, tyro.conf.subcommand("study")]
+    | Annotated[CompareCommand, tyro.conf.subcommand("compare")]
+    | Annotated[ReportCommand, tyro.conf.subcommand("report")]
+    | Annotated[WatchCommand, tyro.conf.subcommand("watch")]
+    | Annotated[ListCommand, tyro.conf.subcommand("list")]
+    | Annotated[DoctorCommand, tyro.conf.subcommand("doctor")]
 )
 
 
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"surefoot: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        resumes = isinstance(command, Train) or (isinstance(command, Study) and not command.dry_run)
+        resumes = isinstance(command, TrainCommand) or (isinstance(command, StudyCommand) and not command.dry_run)
         print(
             f"surefoot: stopped{'; the same command goes on from the last checkpoint' if resumes else ''}.",
             file=sys.stderr,

@@ -12,7 +12,7 @@ from surefoot.cli.request import request
 
 
 @dataclass
-class Apply:
+class ApplyCommand:
     """Apply a map that `surefoot calibrate --save` wrote to the logits or probabilities in a file.
 
     Writes an npz file with the array logits (log-probabilities up to a constant), and labels if the file has them.

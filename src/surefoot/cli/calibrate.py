@@ -23,7 +23,7 @@ _HELD_OUT = 5  # one sample in so many
 
 
 @dataclass
-class Calibrate:
+class CalibrateCommand:
     """Fit post-hoc maps on validation predictions and show test calibration before and after, with intervals.
 
     The choice between methods is made on a held-out fifth of the validation file, by NLL; the test file has no say.
@@ -194,7 +194,7 @@ def _record(
 
 
 def _table(
-    asked: Calibrate,
+    asked: CalibrateCommand,
     before: "dict[str, Interval]",
     after: "dict[str, dict[str, Interval]]",
     found: dict[str, dict[str, Any]],

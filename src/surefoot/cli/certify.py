@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Certify:
+class CertifyCommand:
     """Evaluate what margins prove about calibration error and curvature: bound, measured value, verdict.
 
     Of a run's folder (or a checkpoint in it) everything; of a file of predictions the side of the calibration error,

@@ -12,7 +12,7 @@ from surefoot.table import Cell, Table
 
 
 @dataclass
-class Compare:
+class CompareCommand:
     """Say which of two methods ends better in a study: differences paired by seed, intervals, a verdict.
 
     Example: surefoot compare results/methods/digits "sam rho=0.05" sgd

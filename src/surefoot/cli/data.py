@@ -16,7 +16,7 @@ from surefoot.table import Cell, Table
 
 
 @dataclass
-class Fetch:
+class FetchCommand:
     """Fetch a data set, checked against known digests, and store it.
 
     What breaks off is kept, and the same command goes on from there. Stored in the folder that SUREFOOT_DATA names,
@@ -48,7 +48,7 @@ class Fetch:
 
 
 @dataclass
-class Stored:
+class StoredCommand:
     """List the data sets that can be fetched: which are stored, where, and on what terms.
 
     Example: surefoot data list
@@ -75,10 +75,12 @@ class Stored:
 
 
 @dataclass
-class Data:
+class DataCommand:
     """Fetch data sets, and list those that are stored."""
 
-    command: Annotated[Fetch, tyro.conf.subcommand("fetch")] | Annotated[Stored, tyro.conf.subcommand("list")]
+    command: (
+        Annotated[FetchCommand, tyro.conf.subcommand("fetch")] | Annotated[StoredCommand, tyro.conf.subcommand("list")]
+    )
 
     def __call__(self) -> int:
         return self.command()

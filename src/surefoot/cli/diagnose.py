@@ -16,7 +16,7 @@ _MARKS = {"fine": "ok", "look": "!!", "undecided": "??", "try": "->", "nothing":
 
 
 @dataclass
-class Diagnose:
+class DiagnoseCommand:
     """Say in plain sentences how sure a model is, how right, where it is off, and what to try next.
 
     Of a file of predictions, of a run's folder (with its last weights, if it has them), or of every run of a study.

@@ -13,7 +13,7 @@ from surefoot.table import Cell, Table
 
 
 @dataclass
-class Doctor:
+class DoctorCommand:
     """Say which versions, devices and extras this installation has, and what is missing or broken.
 
     Every installed package of every extra is imported, in another process, which takes a while where there are many.

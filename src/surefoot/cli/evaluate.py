@@ -44,7 +44,7 @@ MEANING = {
 
 
 @dataclass
-class Evaluate:
+class EvaluateCommand:
     """Measure the calibration of predictions in a file, every number with an interval.
 
     Reads .npz, .csv, .safetensors and .parquet. Arrays called logits (or probs) and labels are found; others are

@@ -15,7 +15,7 @@ Kind = Literal["studies", "optimizers", "losses", "models", "ensembles", "datase
 
 
 @dataclass
-class List:
+class ListCommand:
     """List the studies, optimizers, losses, models, ensembles, data sets, metrics, observers and post-hoc maps.
 
     Example: surefoot list optimizers

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Report:
+class ReportCommand:
     """Make the tables and the page of a study's folder again, without running anything; or those of a single run.
 
     Example: surefoot report results/coupling/cifar-small

@@ -19,7 +19,7 @@ MATRICES = {"ggn": "Gauss-Newton matrix", "hessian": "Hessian"}
 
 
 @dataclass
-class Sharpness:
+class SharpnessCommand:
     """Measure the largest (or smallest) curvature eigenvalues of a run's network, at its last checkpoint.
 
     Each eigenvalue lies between `value`, which is certain, and `bound`, which holds with probability 1 - delta. Above

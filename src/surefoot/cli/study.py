@@ -13,11 +13,11 @@ from surefoot.cli.request import request
 
 if TYPE_CHECKING:
     from surefoot.studies.engines.engine import Event
-    from surefoot.studies.study import Study as StudyOfRuns
+    from surefoot.studies.study import Study
 
 
 @dataclass
-class Study:
+class StudyCommand:
     """Do the runs of a study that are missing, and show what all of them say.
 
     Runs are resumed after a crash or Ctrl-C, and never done twice. The folder gets tables (Markdown, CSV), the whole
@@ -121,7 +121,7 @@ class Study:
         show(outcome, root, root, page=not self.no_page, json=self.json)
         return 0 if all(event.status in ("done", "diverged") for event in ended.values()) else 1
 
-    def _num_workers(self, study: "StudyOfRuns") -> int:
+    def _num_workers(self, study: "Study") -> int:
         from surefoot.studies.engines import usable_cores
 
         if self.workers is None:

@@ -15,7 +15,7 @@ from surefoot.cli.request import request
 
 
 @dataclass
-class Train:
+class TrainCommand:
     """Train one network as a spec file says, watching calibration, margins and curvature.
 
     The run lands in a folder named by the hash of its spec. Called again it resumes where it stopped, or computes

@@ -21,7 +21,7 @@ _OPEN = ("running", "absent", "interrupted")
 
 
 @dataclass
-class Watch:
+class WatchCommand:
     """Follow a run or a study while it is written: its page on this machine, or a table in the terminal.
 
     The page is served on 127.0.0.1 under an address with a token, which is printed; nothing can be changed through it.
