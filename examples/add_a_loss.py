@@ -15,7 +15,7 @@ from surefoot.losses import CrossEntropy, Lifted, Loss
 from surefoot.models import MLP
 from surefoot.training.batches import Batches
 from surefoot.training.loop import Training, train
-from surefoot.training.observers import Calibration
+from surefoot.training.observers import CalibrationObserver
 from surefoot.training.schedule import Schedule
 
 
@@ -41,7 +41,7 @@ def trained(loss: Loss) -> dict[str, float]:
         optimizer=torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
         batches=Batches(data.train, batch_size=100, seed=0),
         splits={"test": data.test},
-        observers={"calibration": Calibration()},
+        observers={"calibration": CalibrationObserver()},
     )
     rows: list[dict[str, float]] = []
     train(training, budget=600, schedule=Schedule(every=600), record=rows.append)

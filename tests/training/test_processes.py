@@ -15,7 +15,7 @@ from surefoot.optim import CSAM, SAM
 from surefoot.params import flat
 from surefoot.training.batches import Batches
 from surefoot.training.loop import Training, train
-from surefoot.training.observers import Calibration, Curvature, Margins
+from surefoot.training.observers import CalibrationObserver, CurvatureObserver, MarginsObserver
 from surefoot.training.processes import Processes
 from surefoot.training.schedule import Schedule
 
@@ -46,7 +46,11 @@ def trained(way: str, processes: Processes) -> tuple[torch.Tensor, list[dict[str
         optimizer=optimizer,
         batches=Batches(Split(inputs, labels), batch_size=5, seed=0),
         splits={"train": Split(inputs, labels), "test": Split(inputs[:1], labels[:1])},
-        observers={"calibration": Calibration(), "margins": Margins(), "curvature": Curvature()},
+        observers={
+            "calibration": CalibrationObserver(),
+            "margins": MarginsObserver(),
+            "curvature": CurvatureObserver(),
+        },
         processes=processes,
         descent=Lifted(optimizer.per_sample) if isinstance(optimizer, SAM) else None,
         **options,

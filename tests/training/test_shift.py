@@ -19,7 +19,7 @@ from surefoot.predictions import Predictions
 from surefoot.runs.build import build, check
 from surefoot.runs.spec import RunSpec
 from surefoot.training.loop import Training, train
-from surefoot.training.observers import Shift
+from surefoot.training.observers import ShiftObserver
 from surefoot.training.schedule import Schedule
 from surefoot.training.snapshot import Snapshot
 
@@ -98,7 +98,7 @@ def test_scores_of_blurred_images_are_those_of_a_slow_reference(
 
 
 def test_it_looks_at_the_end_and_writes_what_it_declares(trained: tuple[Training, list[dict[str, float]]]) -> None:
-    (first, last), observer = trained[1], Shift()
+    (first, last), observer = trained[1], ShiftObserver()
     assert not any("blur" in key or "turned" in key for key in first)
     own = [f"{name}-{severity}" for name in FEW["corruptions"] for severity in FEW["severities"]]
     wanted = {f"{where}/{quantity}" for where in own for quantity in observer.quantities}
@@ -162,8 +162,8 @@ def test_foreign_sets_are_spoiled_too_and_cut_to_the_number_of_own_images(
 ) -> None:
     training, rows = trained
     snapshot = Snapshot(1, training.model, training.objective, training.splits, last=True)
-    row = Shift(corruptions=("impulse_noise",), severities=(5,), foreign_corrupted=("turned",))(snapshot)
-    assert set(row) - {f"impulse_noise-5/{q}" for q in Shift.quantities} == {
+    row = ShiftObserver(corruptions=("impulse_noise",), severities=(5,), foreign_corrupted=("turned",))(snapshot)
+    assert set(row) - {f"impulse_noise-5/{q}" for q in ShiftObserver.quantities} == {
         "turned-impulse_noise-5/auroc_ood",
         "turned-impulse_noise-5/confidence",
     }
@@ -178,13 +178,13 @@ def test_foreign_files_are_found_read_and_named_where_they_are_missing(
     for name in FOREIGN:
         if name not in ("turned", "shuffled"):
             with pytest.raises(FileNotFoundError, match=r"There is no .*(Run: |Set |Get it |Unpack )"):
-                Shift(foreign=(name,))
+                ShiftObserver(foreign=(name,))
     pixels = np.random.default_rng(0).integers(0, 256, (5, 32, 32, 3), np.uint8)
     for file in ("svhn_test_2k.npz", "mine.npz"):
         np.savez(tmp_path / file, x_test=pixels)
     wanted = torch.from_numpy(pixels[:3]).permute(0, 3, 1, 2)
     for name in ("svhn-2k", str(tmp_path / "mine.npz")):
-        Shift(foreign=(name,))
+        ShiftObserver(foreign=(name,))
         assert torch.equal(foreign_images(name, own), wanted)
         torch.testing.assert_close(foreign_images(name, own.float()), wanted / 255)
     with pytest.raises(ValueError, match="svhn-2k has images of 3x32x32, and the data of 1x8x8: name another"):
@@ -219,7 +219,7 @@ def test_made_foreign_images_keep_the_values() -> None:
 )
 def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Shift(**options)
+        ShiftObserver(**options)
 
 
 @pytest.mark.parametrize(
@@ -240,10 +240,10 @@ def test_small_images_and_missing_validation_are_refused() -> None:
     training = build(spec())
     splits = dict(training.splits)
     with pytest.raises(ValueError, match="needs a validation split"):
-        Shift().check({"test": splits["test"]})
+        ShiftObserver().check({"test": splits["test"]})
     with pytest.raises(ValueError, match=r"observer shift needs a validation split: set `data\.num_validation`"):
         check(spec(data={"name": "digits", "images": True}))
     scale = Scale(torch.zeros(1, 1, 1), torch.ones(1, 1, 1))
     small = type(splits["test"])(torch.zeros(5, 1, 7, 7), torch.zeros(5, dtype=torch.long), scale)
     with pytest.raises(ValueError, match="needs images of at least 8x8, got 7x7"):
-        Shift().check({"validation": small, "test": small})
+        ShiftObserver().check({"validation": small, "test": small})

@@ -11,7 +11,7 @@ from surefoot.losses import Batch, CrossEntropy, Lifted, Objective
 from surefoot.models import MLP
 from surefoot.theory import ascent
 from surefoot.training import snapshot as module
-from surefoot.training.observers import Curvature, HessianCurvature, SamTheory, Scores
+from surefoot.training.observers import CurvatureObserver, HessianObserver, SamTheoryObserver, ScoresObserver
 from surefoot.training.observers.sam_theory import straightness
 from surefoot.training.snapshot import Snapshot
 
@@ -56,13 +56,13 @@ def test_scores_of_a_split_that_is_all_right_or_all_wrong_leave_the_auroc_empty(
     said = model(DATA.train.inputs).argmax(dim=1)
     for labels, empty in ((said, True), ((said + 1) % 10, True), (DATA.train.labels, False)):
         split = Split(DATA.train.inputs, labels)
-        row = Scores()(Snapshot(0, model, Lifted(CrossEntropy()), {"train": split}))
+        row = ScoresObserver()(Snapshot(0, model, Lifted(CrossEntropy()), {"train": split}))
         assert math.isnan(row["train/auroc_correct"]) == empty
         assert math.isfinite(row["train/brier"])
 
 
-@pytest.mark.parametrize("kind", [Curvature, HessianCurvature])
-def test_curvature_of_some_samples_is_that_of_a_split_of_them(kind: Callable[..., Curvature]) -> None:
+@pytest.mark.parametrize("kind", [CurvatureObserver, HessianObserver])
+def test_curvature_of_some_samples_is_that_of_a_split_of_them(kind: Callable[..., CurvatureObserver]) -> None:
     seen = Snapshot(0, network(), Lifted(CrossEntropy()), SPLITS)
     order = torch.randperm(90, generator=torch.Generator().manual_seed(0))[:30].sort().values
     few = Split(DATA.train.inputs[order], DATA.train.labels[order])
@@ -75,8 +75,8 @@ def test_curvature_of_some_samples_is_that_of_a_split_of_them(kind: Callable[...
         kind(num_samples=0)
 
 
-@pytest.mark.parametrize("kind", [Curvature, HessianCurvature])
-def test_curvature_can_wait_for_the_end(kind: Callable[..., Curvature]) -> None:
+@pytest.mark.parametrize("kind", [CurvatureObserver, HessianObserver])
+def test_curvature_can_wait_for_the_end(kind: Callable[..., CurvatureObserver]) -> None:
     seen = Snapshot(0, network(), Lifted(CrossEntropy()), SPLITS)
     assert kind(at="end")(seen) == {}
     assert kind(at="end")(replace(seen, last=True)) == kind()(seen)
@@ -88,14 +88,14 @@ def test_a_climb_may_be_on_another_sample_at_each_step() -> None:
     seen = Snapshot(7, network(), Lifted(CrossEntropy()), SPLITS)
     places = slice(7, 8)
     alone = replace(seen, splits={"train": Split(DATA.train.inputs[places], DATA.train.labels[places])})
-    moving = SamTheory(num_samples=1, moving=True)
-    assert moving(seen) == SamTheory(num_samples=1)(alone)
-    assert moving(seen) != SamTheory(num_samples=1)(seen)
+    moving = SamTheoryObserver(num_samples=1, moving=True)
+    assert moving(seen) == SamTheoryObserver(num_samples=1)(alone)
+    assert moving(seen) != SamTheoryObserver(num_samples=1)(seen)
     assert moving(replace(seen, step=97)) == moving(seen)  # of 90 samples
 
 
 def test_the_smallest_eigenvalue_where_a_climb_starts_and_ends() -> None:
-    row = SamTheory()(Snapshot(0, network(), Lifted(CrossEntropy()), SPLITS))
+    row = SamTheoryObserver()(Snapshot(0, network(), Lifted(CrossEntropy()), SPLITS))
     assert row["train/sam_kappa_min"] == min(row["train/sam_kappa_start"], row["train/sam_kappa_end"])
     assert 0 <= row["train/sam_kappa_line"] <= 1
     climb = ascent(network(), DATA.train.inputs[:64], DATA.train.labels[:64], rho=0.05, num_points=2)

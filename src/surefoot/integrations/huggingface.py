@@ -14,7 +14,7 @@ from surefoot.integrations._package import imported
 from surefoot.integrations.loggers import Logger
 from surefoot.losses import CrossEntropy, Lifted
 from surefoot.predictions import Predictions
-from surefoot.training.observers import Calibration, Margins
+from surefoot.training.observers import CalibrationObserver, MarginsObserver
 from surefoot.watch.batch import BatchOf, batch_of, check_classes
 from surefoot.watch.logits import LogitsOf, logits_of
 from surefoot.watch.seen import Seen, processes
@@ -30,7 +30,7 @@ def calibration_metrics(*, num_bins: int = 15, logits_of: LogitsOf = logits_of) 
     >>> round(found["accuracy"], 4), sorted(found)[:3]
     (0.6667, ['accuracy', 'confidence', 'ece'])
     """
-    calibration, margins = Calibration(num_bins=num_bins), Margins()
+    calibration, margins = CalibrationObserver(num_bins=num_bins), MarginsObserver()
 
     def compute_metrics(evaluated: Any) -> dict[str, float]:
         said = Predictions(*_evaluated(evaluated, logits_of))

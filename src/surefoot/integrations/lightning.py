@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from surefoot.integrations._package import imported
 from surefoot.integrations.loggers import Logger
-from surefoot.training.observers import Calibration
+from surefoot.training.observers import CalibrationObserver
 from surefoot.watch.batch import BatchOf, batch_of
 from surefoot.watch.logits import LogitsOf, logits_of
 from surefoot.watch.watch import DEFAULT_OBSERVERS, Watch
@@ -117,7 +117,11 @@ def lightning_callback(
                 name = splits[number] if number < len(splits) else f"{splits[0]}-{number}"
                 row = self.watch.see(logits, labels, split=name)
                 pl_module.log_dict(
-                    {key: row[key] for key in (f"{name}/{each}" for each in Calibration.quantities) if key in row},
+                    {
+                        key: row[key]
+                        for key in (f"{name}/{each}" for each in CalibrationObserver.quantities)
+                        if key in row
+                    },
                     sync_dist=trainer.world_size > 1,
                     batch_size=1,
                 )

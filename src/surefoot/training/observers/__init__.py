@@ -2,53 +2,53 @@
 
 from collections.abc import Callable
 
-from surefoot.training.observers.batch_sharpness import BatchSharpness
-from surefoot.training.observers.calibration import Calibration
-from surefoot.training.observers.certificates import Certificates
-from surefoot.training.observers.curvature import Curvature, HessianCurvature
-from surefoot.training.observers.decoupling import Decoupling
-from surefoot.training.observers.margins import Margins
+from surefoot.training.observers.batch_sharpness import BatchSharpnessObserver
+from surefoot.training.observers.calibration import CalibrationObserver
+from surefoot.training.observers.certificates import CertificatesObserver
+from surefoot.training.observers.curvature import CurvatureObserver, HessianObserver
+from surefoot.training.observers.decoupling import DecouplingObserver
+from surefoot.training.observers.margins import MarginsObserver
 from surefoot.training.observers.observer import Observer
-from surefoot.training.observers.posthoc import Posthoc
-from surefoot.training.observers.proxies import Proxies
-from surefoot.training.observers.reliability import Reliability
-from surefoot.training.observers.robust_margins import RobustMargins
-from surefoot.training.observers.sam_theory import SamTheory
-from surefoot.training.observers.scores import Scores
-from surefoot.training.observers.shift import Shift
+from surefoot.training.observers.posthoc import PosthocObserver
+from surefoot.training.observers.proxies import ProxiesObserver
+from surefoot.training.observers.reliability import ReliabilityObserver
+from surefoot.training.observers.robust_margins import RobustMarginsObserver
+from surefoot.training.observers.sam_theory import SamTheoryObserver
+from surefoot.training.observers.scores import ScoresObserver
+from surefoot.training.observers.shift import ShiftObserver
 
 OBSERVERS: dict[str, Callable[..., Observer]] = {
-    "batch_sharpness": BatchSharpness,
-    "calibration": Calibration,
-    "certificates": Certificates,
-    "curvature": Curvature,
-    "decoupling": Decoupling,
-    "hessian": HessianCurvature,
-    "margins": Margins,
-    "posthoc": Posthoc,
-    "proxies": Proxies,
-    "reliability": Reliability,
-    "robust_margins": RobustMargins,
-    "sam_theory": SamTheory,
-    "scores": Scores,
-    "shift": Shift,
+    "batch_sharpness": BatchSharpnessObserver,
+    "calibration": CalibrationObserver,
+    "certificates": CertificatesObserver,
+    "curvature": CurvatureObserver,
+    "decoupling": DecouplingObserver,
+    "hessian": HessianObserver,
+    "margins": MarginsObserver,
+    "posthoc": PosthocObserver,
+    "proxies": ProxiesObserver,
+    "reliability": ReliabilityObserver,
+    "robust_margins": RobustMarginsObserver,
+    "sam_theory": SamTheoryObserver,
+    "scores": ScoresObserver,
+    "shift": ShiftObserver,
 }
 
 __all__ = [
     "OBSERVERS",
-    "BatchSharpness",
-    "Calibration",
-    "Certificates",
-    "Curvature",
-    "Decoupling",
-    "HessianCurvature",
-    "Margins",
+    "BatchSharpnessObserver",
+    "CalibrationObserver",
+    "CertificatesObserver",
+    "CurvatureObserver",
+    "DecouplingObserver",
+    "HessianObserver",
+    "MarginsObserver",
     "Observer",
-    "Posthoc",
-    "Proxies",
-    "Reliability",
-    "RobustMargins",
-    "SamTheory",
-    "Scores",
-    "Shift",
+    "PosthocObserver",
+    "ProxiesObserver",
+    "ReliabilityObserver",
+    "RobustMarginsObserver",
+    "SamTheoryObserver",
+    "ScoresObserver",
+    "ShiftObserver",
 ]

@@ -6,7 +6,7 @@ from surefoot.training.observers.observer import Stateless, keyed
 from surefoot.training.snapshot import Diverged, Snapshot
 
 
-class BatchSharpness(Stateless):
+class BatchSharpnessObserver(Stateless):
     """Batch sharpness of the training set with its standard error, over random batches that depend on the step alone.
 
     Stops at `relative_error` or after `max_draws` batches; each costs a gradient of the batch and a product. Needs an

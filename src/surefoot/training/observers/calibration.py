@@ -5,7 +5,7 @@ from surefoot.training.observers.observer import Stateless, keyed
 from surefoot.training.snapshot import Snapshot
 
 
-class Calibration(Stateless):
+class CalibrationObserver(Stateless):
     """Mean objective, NLL, accuracy, confidence, ECE and KCE. Costs one forward pass per split."""
 
     quantities: tuple[str, ...] = ("loss", "nll", "accuracy", "confidence", "ece", "kce")

@@ -19,7 +19,7 @@ BOUNDS = {
 }
 
 
-class Certificates:
+class CertificatesObserver:
     """Bounds on ECE and Gauss-Newton sharpness beside the measured values, the constants and the tail behind them.
 
     `failed` counts inequalities that do not hold, which must be 0; `interpolating` is 1 where every sample is right.

@@ -9,7 +9,7 @@ from surefoot.training.observers.observer import keyed
 from surefoot.training.snapshot import Snapshot
 
 
-class Curvature:
+class CurvatureObserver:
     """GN sharpness of every split with its proof: between `ggn_sharpness` and `ggn_bound`; certified (1) or not (0).
 
     The bound holds with probability at least 1 - `delta` each time; with `stop="residual"` a value is cheaper and its
@@ -72,9 +72,9 @@ class Curvature:
         self._trackers.load_state_dict(state)
 
 
-class HessianCurvature(Curvature):
+class HessianObserver(CurvatureObserver):
     """The same of the training loss's Hessian: what gradient descent is held at 2 / lr by, at the edge of stability."""
 
     matrix = Hessian
     splits = ("train",)
-    quantities = tuple(name.replace("ggn", "hessian") for name in Curvature.quantities)
+    quantities = tuple(name.replace("ggn", "hessian") for name in CurvatureObserver.quantities)

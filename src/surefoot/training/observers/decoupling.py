@@ -7,7 +7,7 @@ from surefoot.training.observers.observer import Stateless, keyed
 from surefoot.training.snapshot import Snapshot
 
 
-class Decoupling(Stateless):
+class DecouplingObserver(Stateless):
     """Scores at the end of training of copies with other margins and the same GN sharpness, under `times-FACTOR/...`.
 
     A copy's logits, and so its margins, are `factors` times as large; the balance of its first two layers is chosen so

@@ -7,7 +7,7 @@ from surefoot.training.snapshot import Snapshot
 _LEVELS = {"margin_q01": 0.01, "margin_q05": 0.05, "margin_q25": 0.25, "margin_q50": 0.5, "margin_q75": 0.75}
 
 
-class Margins(Stateless):
+class MarginsObserver(Stateless):
     """Mean, smallest and quantiles of the true margin, and log mean exp(-margin). Shares the forward pass."""
 
     quantities: tuple[str, ...] = ("margin_mean", "margin_min", "log_margin_moment", *_LEVELS)

@@ -10,7 +10,7 @@ from surefoot.training.observers.observer import Stateless
 from surefoot.training.snapshot import Snapshot
 
 
-class Posthoc(Stateless):
+class PosthocObserver(Stateless):
     """ECE and NLL of the test split after each of some maps, fitted on the validation split at that moment.
 
     `test/ece_temperature` is what papers call TCE, with the temperature that is best by NLL. Needs a validation split.

@@ -7,7 +7,7 @@ from surefoot.training.observers.observer import Stateless, keyed
 from surefoot.training.snapshot import Snapshot
 
 
-class Proxies(Stateless):
+class ProxiesObserver(Stateless):
     """Estimates of what the observer `certificates` measures exactly, for a few backward passes each.
 
     `proxy_batch_*` come from `size` samples, drawn anew at every step; `proxy_low_rank_sharpness` stands for the mean

@@ -7,7 +7,7 @@ from surefoot.training.observers.observer import Stateless, keyed
 from surefoot.training.snapshot import Snapshot
 
 
-class Reliability(Stateless):
+class ReliabilityObserver(Stateless):
     """Per equal-width bin of the confidence, the number of samples, their mean confidence and how many are right.
 
     Of an empty bin there is no mean confidence. Shares the forward pass.

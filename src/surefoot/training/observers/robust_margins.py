@@ -19,7 +19,7 @@ _MOMENTS = {  # quantity -> name among the moments
 DECILES = tuple(f"ece_decile_{number:02d}" for number in range(1, 11))
 
 
-class RobustMargins(Stateless):
+class RobustMarginsObserver(Stateless):
     """Robust margins within `radius` by an attack of `num_steps` steps, and from below where the network allows it.
 
     The logs of Q0 (attacked, and proved), Q- and Q+; the largest L_m; the smallest robust margin; |confidence -

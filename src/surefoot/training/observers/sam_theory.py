@@ -25,7 +25,7 @@ def straightness(places: Tensor, values: Tensor) -> float:
     return float((x * y).sum()) ** 2 / spread if spread > 0 else math.nan
 
 
-class SamTheory(Stateless):
+class SamTheoryObserver(Stateless):
     """A climb of radius `rho` on the first `num_samples` training samples: curvature on its path, and the verdicts.
 
     `sam_kappa_min` is the smallest Hessian eigenvalue at `num_points` points of the path (an upper bound of it),

@@ -7,7 +7,7 @@ from surefoot.training.observers.observer import Stateless, keyed
 from surefoot.training.snapshot import Snapshot
 
 
-class Scores(Stateless):
+class ScoresObserver(Stateless):
     """Classwise and adaptive ECE, debiased RMS calibration error, Brier, mean entropy, AUROC of right against wrong.
 
     The last is left empty where all samples are right, as training samples may be, or all wrong. Shares the forward

@@ -22,7 +22,7 @@ FEWEST_PIXELS = 8  # on the shorter side; kernels are made for 32
 _TRIED = 32  # images on which a corruption must show
 
 
-class Shift(Stateless):
+class ShiftObserver(Stateless):
     """Scores of the model on corrupted test images, and how well its confidence tells foreign images from its own.
 
     Under `CORRUPTION-SEVERITY/...`: accuracy, ECE, adaptive ECE, ECE after the temperature that is best by NLL on the
