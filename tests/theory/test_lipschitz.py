@@ -12,7 +12,7 @@ from surefoot.attack import Norm, worst_shift
 from surefoot.models import CNN, MLP
 from surefoot.predictions import Predictions
 from surefoot.theory import NoSoundBound, margin_lipschitz, robust_margin_floor
-from surefoot.theory.chain import GELU
+from surefoot.theory._chain import GELU
 
 NORMS: list[Norm] = ["l2", "linf"]
 ACTIVATIONS: list[type[nn.Module]] = [nn.Tanh, nn.ReLU, nn.GELU, nn.Sigmoid, nn.Identity]

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from surefoot.theory._chain import Activation, chain
 from surefoot.theory._region import Ball, Box
-from surefoot.theory.chain import Activation, chain
 
 
 def random(*shape: int, seed: int) -> Tensor:

@@ -1,21 +1,21 @@
 """What margins and SAM's climb are proved to do to calibration and curvature, evaluated on a model and its data."""
 
 from surefoot.theory._ascent import Ascent, ascent
+from surefoot.theory._calibration_certificates import calibration_certificates, robust_calibration_certificates
 from surefoot.theory._certificate import Certificate, Verdict, certificate, worst_of
-from surefoot.theory._kinks import kinks
+from surefoot.theory._chain import NoSoundBound
+from surefoot.theory._curvature_certificates import curvature_certificates
+from surefoot.theory._differentiability import kinks
+from surefoot.theory._exact_predictions import exact_predictions
 from surefoot.theory._logit_curvature import logit_curvature
-from surefoot.theory._tail import Tail, ece_by_decile, exact_ece, log_missing, predicted_margin, tail
-from surefoot.theory.calibration import calibration_certificates, robust_calibration_certificates
-from surefoot.theory.chain import NoSoundBound
-from surefoot.theory.curvature import curvature_certificates
-from surefoot.theory.exact import exact_predictions
-from surefoot.theory.jacobian import SampleCurvature, sample_curvature
+from surefoot.theory._margin_tail import Tail, ece_by_decile, exact_ece, log_missing, predicted_margin, tail
+from surefoot.theory._robust_margins import RobustMargins, robust_margins
+from surefoot.theory._sam_certificates import SamTheory, sam_certificates
+from surefoot.theory._sample_curvature import SampleCurvature, sample_curvature
+from surefoot.theory.label_preserving_shift import Shift, certified_on_shift, smallest_shift
 from surefoot.theory.lipschitz import margin_lipschitz, robust_margin_floor
 from surefoot.theory.proxies import MiniBatch, input_gradient_margins, low_rank_sharpness, mini_batch
 from surefoot.theory.rescaling import Decoupled, decoupled, rescaled
-from surefoot.theory.robust import RobustMargins, robust_margins
-from surefoot.theory.sam import SamTheory, sam_certificates
-from surefoot.theory.shift import Shift, certified_on_shift, smallest_shift
 
 __all__ = [
     "Ascent",

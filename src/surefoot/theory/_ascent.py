@@ -13,7 +13,7 @@ from surefoot.curvature.matrix import looking
 from surefoot.eval_mode import refuse_training
 from surefoot.params import displaced, flat, unflat
 from surefoot.predictions import Predictions
-from surefoot.theory._kinks import kinks
+from surefoot.theory._differentiability import kinks
 
 _ULPS = 32  # roundings, of the size of the last digit, that a forward pass may pile up
 _LINEAR = 40  # from here on log(1 + exp(x)) is x to the last digit

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from surefoot.predictions import Predictions
-from surefoot.theory._tail import log_missing
+from surefoot.theory._margin_tail import log_missing
 
 _NUMBERS = 2**22  # of matrix entries held at once
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from surefoot.theory.chain import Activation
+from surefoot.theory._chain import Activation
 
 _EPS = torch.finfo(torch.float64).eps  # twice the unit roundoff: half of it pays for the rounding of the slack itself
 

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from surefoot.attack import Norm
 from surefoot.predictions import check_finite, check_labels
 from surefoot.registry import look_up
+from surefoot.theory._chain import Link, chain
 from surefoot.theory._region import Ball, Box, row_norms
-from surefoot.theory.chain import Link, chain
 
 DUALS = {"l2": 2.0, "linf": 1.0}  # of the dual norms: |w^T delta| <= ||w||_dual ||delta||
 _OUTWARD = 1 + 1e-9  # far above the rounding of singular values and sums

@@ -11,8 +11,8 @@ from surefoot.curvature.matrix import looking
 from surefoot.eval_mode import refuse_training
 from surefoot.predictions import Predictions
 from surefoot.registry import look_up
-from surefoot.theory._tail import Tail, tail
-from surefoot.theory.jacobian import sample_curvature
+from surefoot.theory._margin_tail import Tail, tail
+from surefoot.theory._sample_curvature import sample_curvature
 from surefoot.theory.lipschitz import DUALS
 
 

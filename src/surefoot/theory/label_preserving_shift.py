@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from surefoot.attack import Norm, worst_shift
 from surefoot.eval_mode import evaluating, refuse_training
 from surefoot.registry import look_up
+from surefoot.theory._bottleneck_matching import bottleneck
 from surefoot.theory._certificate import Certificate, certificate
-from surefoot.theory._matching import bottleneck
-from surefoot.theory.chain import NoSoundBound
+from surefoot.theory._chain import NoSoundBound
 from surefoot.theory.lipschitz import robust_margin_floor
 
 _ORDERS = {"l2": 2.0, "linf": math.inf}

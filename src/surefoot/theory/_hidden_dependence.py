@@ -9,7 +9,7 @@ from torch.overrides import TorchFunctionMode
 _OF_SHAPE_ALONE = ("zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "randint_like")
 
 
-class Steered(TorchFunctionMode):
+class HiddenDependence(TorchFunctionMode):
     """Inside, `nodes` collects the graph's nodes that were given something which weights move and no gradient shows.
 
     `h > 0`, `h.argsort()`, `h.detach()` have no gradient though `h` has one; what is computed with them jumps, or has

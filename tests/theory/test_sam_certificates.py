@@ -14,7 +14,7 @@ from surefoot.optim import CSAM, SAM
 from surefoot.params import displaced, flat
 from surefoot.theory import ascent, sam_certificates
 from surefoot.theory._ascent import Ascent, precise_cross_entropy
-from surefoot.theory.sam import binary_entropy, certified
+from surefoot.theory._sam_certificates import binary_entropy, certified
 
 
 def net(seed: int, *, hidden: int = 3, num_classes: int = 3, scale: float = 1.0) -> nn.Sequential:

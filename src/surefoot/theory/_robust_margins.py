@@ -6,9 +6,9 @@ from torch import Tensor, nn
 
 from surefoot.attack import Norm, worst_shift
 from surefoot.eval_mode import refuse_training
-from surefoot.theory._tail import log_mean_exp
-from surefoot.theory.chain import NoSoundBound
-from surefoot.theory.exact import exact_predictions
+from surefoot.theory._chain import NoSoundBound
+from surefoot.theory._exact_predictions import exact_predictions
+from surefoot.theory._margin_tail import log_mean_exp
 from surefoot.theory.lipschitz import margin_lipschitz, robust_margin_floor
 
 

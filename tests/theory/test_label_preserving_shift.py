@@ -14,7 +14,7 @@ from surefoot.metrics import ece
 from surefoot.models import MLP
 from surefoot.predictions import Predictions
 from surefoot.theory import Shift, certified_on_shift, robust_margin_floor, smallest_shift
-from surefoot.theory._matching import bottleneck
+from surefoot.theory._bottleneck_matching import bottleneck
 
 NORMS: list[Norm] = ["l2", "linf"]
 
@@ -209,6 +209,6 @@ def test_bad_requests_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         certified_on_shift(nn.Linear(2, 2), x, y, Shift(True, 0.0, "l2"), radius=0.1, test_ece=1.5)
     with pytest.raises(ValueError, match="`radius` must be at least 0 and finite, got -1"):
         certified_on_shift(nn.Sequential(nn.Linear(2, 2)), x, y, Shift(True, 0.0, "l2"), radius=-1.0, test_ece=0.5)
-    monkeypatch.setattr("surefoot.theory.shift._MOST_PER_CLASS", 1)
+    monkeypatch.setattr("surefoot.theory.label_preserving_shift._MOST_PER_CLASS", 1)
     with pytest.raises(ValueError, match="`train_inputs` must hold at most 1 samples per class, got 2 of class 1"):
         smallest_shift(x, y, x, y, norm="l2")

@@ -7,11 +7,11 @@ from torch import Tensor
 
 from surefoot.curvature import Eigenpair
 from surefoot.predictions import Predictions
+from surefoot.theory._calibration_certificates import INTERPOLATING
 from surefoot.theory._certificate import Certificate, certificate, worst_of
 from surefoot.theory._logit_curvature import logit_curvature
-from surefoot.theory._tail import exact_ece, log_mean_exp, log_missing, predicted_margin
-from surefoot.theory.calibration import INTERPOLATING
-from surefoot.theory.jacobian import SampleCurvature
+from surefoot.theory._margin_tail import exact_ece, log_mean_exp, log_missing, predicted_margin
+from surefoot.theory._sample_curvature import SampleCurvature
 
 _WIDER = 1 + 64 * torch.finfo(torch.float32).eps  # what a sharpness by products in float32 may be too large by
 

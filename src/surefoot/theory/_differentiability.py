@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
 
 from surefoot.curvature.matrix import looking
-from surefoot.theory._steered import Steered
+from surefoot.theory._hidden_dependence import HiddenDependence
 
 _POLYNOMIAL = """
     AccumulateGrad AdaptiveAvgPool2D AdaptiveAvgPool3D Add Addbmm Addcmul Addmm Addmv Addr Alias AsStrided AvgPool2D
@@ -54,7 +54,7 @@ def kinks(model: nn.Module, inputs: Tensor) -> tuple[str, ...]:
 
     names = {module: name or type(module).__name__ for name, module in model.named_modules()}
     hooks = [module.register_forward_hook(attribute) for module in names]  # inner modules end, and are named, first
-    steered = Steered()
+    steered = HiddenDependence()
     try:
         with looking(model), steered:
             output = model(inputs)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from surefoot.predictions import Predictions
 from surefoot.theory._certificate import Certificate, certificate, worst_of
-from surefoot.theory._tail import exact_ece, log_mean_exp, log_missing
+from surefoot.theory._margin_tail import exact_ece, log_mean_exp, log_missing
 
 INTERPOLATING = "every sample classified right with a positive margin"
 
