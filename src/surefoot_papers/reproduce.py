@@ -13,9 +13,9 @@ from pathlib import Path
 
 from surefoot.files import write_atomically
 from surefoot.runs.folder import RunFolder
-from surefoot.runs.trajectory import Row
 from surefoot.runs.provenance import commit, hardware, made_alike, versions
 from surefoot.runs.spec import RunSpec
+from surefoot.runs.trajectory import Row
 from surefoot.studies.engines import usable_cores
 from surefoot.studies.engines.engine import Event, Trial
 from surefoot.studies.engines.local import LocalEngine

@@ -13,8 +13,8 @@ from surefoot.diagnosis.diagnosis import RULES, Finding, diagnose
 from surefoot.diagnosis.evidence import evidence, gather
 from surefoot.diagnosis.facts import Facts, Repair, edge, run_facts
 from surefoot.diagnosis.profile import Group, Profile, Sample
-from surefoot.runs.trajectory import Row
 from surefoot.runs.spec import RunSpec
+from surefoot.runs.trajectory import Row
 
 RESULTS = Path(__file__).parents[2] / "results"
 

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 
 from surefoot.report.figures import bound_axes, course_axes, diagram_axes, fan_axes, phase_axes, write_figures
 from surefoot.report.plots import colour_of
-from surefoot.runs.trajectory import Row
 from surefoot.runs.spec import RunSpec
+from surefoot.runs.trajectory import Row
 from surefoot_papers.too_sharp.coupling.figure import together
 
 KEYS = ("loss", "accuracy", "ece", "margin_mean", "ggn_sharpness", "margin_min", "margin_q01", "margin_q05")

@@ -15,8 +15,8 @@ from surefoot.report.page import Page, Section, chart_scripts, check_extra, iner
 from surefoot.report.plots import colour_of, correlation_by_end
 from surefoot.report.run import run_page
 from surefoot.report.study import study_page, write_page, write_tables
-from surefoot.runs.trajectory import Row
 from surefoot.runs.spec import RunSpec
+from surefoot.runs.trajectory import Row
 from surefoot.table import Table
 
 

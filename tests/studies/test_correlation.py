@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from surefoot.runs.trajectory import Row
 from surefoot.runs.spec import RunSpec
+from surefoot.runs.trajectory import Row
 from surefoot.studies.correlation import PAIRS, Trajectory, correlation, pearson, t_interval, verdict
 from surefoot_papers.too_sharp.coupling.analysis import outcome
 

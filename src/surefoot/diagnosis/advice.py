@@ -1,5 +1,6 @@
 """What to try next, by what was measured on the samples themselves and by what the committed results say."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -54,13 +55,15 @@ def _repair(facts: Facts) -> list[Advice]:
 
 def _own_course(facts: Facts) -> list[Advice]:
     """The step at which the run itself was better: by validation samples where there are any, else no proof."""
-    split = "validation" if any("validation/ece" in row for row in facts.rows) else "test"
-    course = series(facts.rows, f"{split}/ece")
-    accuracy = dict(series(facts.rows, f"{split}/accuracy"))
+    split = "validation" if facts.run is not None and "validation/ece" in facts.run else "test"
+    course = series(facts.run, f"{split}/ece")
+    accuracy = dict(series(facts.run, f"{split}/accuracy"))
     if len(course) < 3 or not accuracy:
         return []
-    final = accuracy.get(course[-1][0], 0.0)
-    near = [item for item in course if accuracy.get(item[0], 0.0) >= final - 0.01]  # not at the price of accuracy
+    final = accuracy.get(course[-1][0], math.nan)
+    near = [item for item in course if accuracy.get(item[0], math.nan) >= final - 0.01]  # not at the price of accuracy
+    if not near:
+        return []
     step, lowest = min(near, key=lambda item: item[1])
     if step == course[-1][0]:
         return []
@@ -77,11 +80,11 @@ def _own_course(facts: Facts) -> list[Advice]:
 
 
 def _known(facts: Facts) -> list[Advice]:
-    if facts.spec is None:
+    if facts.run is None:
         return [_pooled([item for item in evidence() if item.kind == kind]) for kind in ("stop", "optimizer")]
-    optimizer = facts.spec.optimizer.name
+    optimizer = facts.run.optimizer
     fits = [item for item in evidence() if item.optimizer == optimizer]
-    if not any((row.get("train/margin_min") or 0) > 0 for row in facts.rows[:-1]):
+    if not (facts.run["train/margin_min"][:-1] > 0).any():
         fits = [item for item in fits if item.kind != "stop"]  # it has not come that far
     helping = [item for item in fits if item.ece.decided and item.ece.mean < 0]
     given = [

@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from surefoot.diagnosis.advice import Advice, advise
 from surefoot.diagnosis.facts import Facts, edge, series
 from surefoot.diagnosis.profile import Group
-from surefoot.runs.spec import RunSpec
+from surefoot.runs.trajectory import Trajectory
 
 Verdict = Literal["fine", "look", "undecided"]
 NEAR_EDGE = 0.9  # of 2/lr: as in the study of certificates
@@ -47,10 +49,10 @@ def diagnose(facts: Facts) -> Diagnosis:
 
 
 def _ended(facts: Facts) -> Finding | None:
-    if facts.spec is None or facts.status == "done":
+    if facts.run is None or facts.status == "done":
         return None
-    last = facts.rows[-1].get("step") if facts.rows else None
-    seen = f"what follows is of step {last:.0f}, the last observed" if last is not None else "nothing was observed"
+    last = int(facts.run.steps[-1]) if len(facts.run) else None
+    seen = f"what follows is of step {last}, the last observed" if last is not None else "nothing was observed"
     why = f" ({facts.reason})" if facts.reason else ""
     return Finding("ended", "look", f"The run is {facts.status}{why}: {seen}.", {"step": last})
 
@@ -167,20 +169,21 @@ def _tail(facts: Facts) -> Finding | None:
 
 
 def _tail_of_rows(facts: Facts) -> Finding | None:
-    row = facts.rows[-1] if facts.rows else {}
-    moment, smallest, middle = (row.get(f"train/{key}") for key in ("log_margin_moment", "margin_min", "margin_q50"))
-    if moment is None or smallest is None or middle is None:
+    if facts.run is None:
         return None
-    share = row.get("train/tail_share_10")
-    carried = "" if share is None else f"; the worst 10 % of them carry {share:.0%} of it"
+    keys = ("log_margin_moment", "margin_min", "margin_q50", "tail_share_10")
+    moment, smallest, middle, share = (facts.run.last(f"train/{key}") for key in keys)
+    if not all(map(math.isfinite, (moment, smallest, middle))):
+        return None
+    counted = math.isfinite(share)
+    carried = f"; the worst 10 % of them carry {share:.0%} of it" if counted else ""
     sentence = (
         f"On training samples the margins go from {smallest:.3g} up, half of them beyond {middle:.3g}; the margin "
         f"tail, mean exp(-margin), is exp({moment:.3g}){carried}. Which samples carry it, the rows do not hold."
     )
     numbers = {"log_margin_moment": moment, "smallest": smallest, "median": middle, "share_10": share}
-    return Finding(
-        "margin tail", "undecided" if share is None else "look" if share > 0.5 else "fine", sentence, numbers
-    )
+    verdict: Verdict = "undecided" if not counted else "look" if share > 0.5 else "fine"
+    return Finding("margin tail", verdict, sentence, numbers)
 
 
 def _wrong(facts: Facts) -> Finding | None:
@@ -193,12 +196,13 @@ def _wrong(facts: Facts) -> Finding | None:
 
 
 def _sharpness(facts: Facts) -> Finding | None:
-    measured = series(facts.rows, "train/ggn_sharpness")
-    if facts.spec is None or not measured:
+    measured = series(facts.run, "train/ggn_sharpness")
+    if facts.run is None or not measured:
         return None
+    spec = facts.run.spec
     (last, now), (at, peak) = measured[-1], max(measured, key=lambda item: item[1])
-    limit = edge(facts.spec)
-    stage = regime(facts.spec, facts.rows)
+    limit = edge(spec)
+    stage = regime(facts.run)
     size = f"The sharpness of the training loss is {now:.3g} at step {last} and was at most {peak:.3g}, at step {at}"
     numbers: dict[str, Any] = {
         "sharpness": now,
@@ -208,31 +212,33 @@ def _sharpness(facts: Facts) -> Finding | None:
         "regime": stage,
     }
     if limit is None:
-        sentence = f"{size}. For {facts.spec.optimizer.name} 2/lr is no limit of stability. Regime: {stage}."
+        sentence = f"{size}. For {spec.optimizer.name} 2/lr is no limit of stability. Regime: {stage}."
         return Finding("sharpness", "undecided", sentence, numbers)
-    whole = facts.spec.batch_size == "full"
+    whole = spec.batch_size == "full"
     caveat = "" if whole else " (a limit for full batches: with batches it is a guide only)"
     near = peak >= NEAR_EDGE * limit
-    told = f"its peak is {peak / limit:.2f} of 2/lr = {limit:.3g}{caveat}"
-    sentence = f"{size}; {told}. Regime: {stage}."
+    share = f"its peak is {peak / limit:.2f} of 2/lr = {limit:.3g}{caveat}"
+    sentence = f"{size}; {share}. Regime: {stage}."
     return Finding("sharpness", "look" if near and whole else "fine", sentence, numbers)
 
 
-def regime(spec: RunSpec, rows: Sequence[Any]) -> str:
+def regime(run: Trajectory) -> str:
     """Where the run is at its last observation: interpolating, at the edge of stability, or before."""
-    if not rows:
+    if not len(run):
         return "not observed"
-    if (rows[-1].get("train/margin_min") or 0) > 0:
-        first = next(row["step"] for row in rows if (row.get("train/margin_min") or 0) > 0)
-        return f"interpolating, every training sample is right (first seen at step {first:.0f})"
-    limit, now = edge(spec), rows[-1].get("train/ggn_sharpness")
-    if limit is not None and spec.batch_size == "full" and now is not None and now >= NEAR_EDGE * limit:
+    if run.last("train/margin_min") > 0:
+        return f"interpolating, every training sample is right (first seen at step {run.interpolated})"
+    limit, now = edge(run.spec), run.last("train/ggn_sharpness")
+    if limit is not None and run.spec.batch_size == "full" and now >= NEAR_EDGE * limit:
         return f"at the edge of stability (sharpness {now / limit:.2f} of 2/lr)"
     return "before interpolation, some training samples are wrong"
 
 
 def _gaps(facts: Facts) -> Finding | None:
-    missing = sum(value is None for row in facts.rows for key, value in row.items() if key.endswith("/ece"))
+    if facts.run is None:
+        return None
+    keys = [f"{split}/ece" for split in ("train", "test", "validation")]
+    missing = sum(int(np.isnan(facts.run[key]).sum()) for key in keys if key in facts.run)
     if not missing:
         return None
     sentence = f"{missing} values of ECE along the run are not numbers and are left out."

@@ -15,8 +15,8 @@ from typing import Literal
 
 from surefoot.files import write_atomically
 from surefoot.runs.folder import RunFolder
-from surefoot.runs.trajectory import Row
 from surefoot.runs.spec import RunSpec
+from surefoot.runs.trajectory import Row
 
 _STUDIES = ("coupling/digits", "coupling/cifar-small", "interventions/digits")
 _KEYS = ("test/ece", "test/accuracy", "test/confidence", "train/margin_min")

@@ -1,13 +1,13 @@
-"""What a diagnosis goes by: of a run, from its rows; of predictions, from their profile."""
+"""What a diagnosis goes by: of a run, from its trajectory; of predictions, from their profile."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from surefoot.diagnosis.bins import stored_bins
 from surefoot.diagnosis.profile import Group, Profile
-from surefoot.runs.trajectory import Row
 from surefoot.runs.spec import RunSpec
+from surefoot.runs.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
@@ -22,31 +22,31 @@ class Repair:
 
 @dataclass(frozen=True)
 class Facts:
-    """All that is known of what is diagnosed; a part that is not known is None or empty."""
+    """All that is known of what is diagnosed; a part that is not known is None."""
 
     subject: str
     test: Profile | None = None
     train: Profile | None = None
-    spec: RunSpec | None = None
-    rows: Sequence[Row] = ()
+    run: Trajectory | None = None
     status: str = "done"
     reason: str = ""
     repair: Repair | None = None
 
 
-def run_facts(spec: RunSpec, rows: Sequence[Row], *, status: str = "done", reason: str = "") -> Facts:
-    """The facts in a run's rows."""
-    test, train = (row_profile(rows[-1], split) if rows else None for split in ("test", "train"))
-    return Facts(spec.label, test, train, spec, rows, status, reason)
+def run_facts(run: Trajectory, *, status: str = "done", reason: str = "") -> Facts:
+    """The facts in what a run measured."""
+    test, train = (observed_profile(run.at(-1), split) if len(run) else None for split in ("test", "train"))
+    return Facts(run.spec.label, test, train, run, status, reason)
 
 
-def row_profile(row: Row, split: str) -> Profile | None:
+def observed_profile(observation: Mapping[str, float], split: str) -> Profile | None:
     """The profile of a split at one observation; by confidence if the run was observed with `reliability`."""
-    confidence, accuracy, ece = (row.get(f"{split}/{key}") for key in ("confidence", "accuracy", "ece"))
-    if confidence is None or accuracy is None or ece is None:
+    keys = (f"{split}/{name}" for name in ("confidence", "accuracy", "ece"))
+    confidence, accuracy, ece = (observation.get(key, math.nan) for key in keys)
+    if not all(map(math.isfinite, (confidence, accuracy, ece))):
         return None
-    bins = row_bins(row, split)
-    count = sum(each.count or 0 for each in bins) or None
+    bins = bin_groups(observation, split)
+    count = sum(each.count for each in bins if each.count is not None) or None
     return Profile(
         split=split,
         whole=Group.of("all", count=count, confidence=confidence, accuracy=accuracy),
@@ -55,35 +55,31 @@ def row_profile(row: Row, split: str) -> Profile | None:
     )
 
 
-def row_bins(row: Row, split: str) -> tuple[Group, ...]:
+def bin_groups(observation: Mapping[str, float], split: str) -> tuple[Group, ...]:
     """The bins of a split that hold samples, with limits that hold for all of them at once; none if not observed."""
-    held = stored_bins(row, split)
+    bins = stored_bins(observation, split)
     return tuple(
         Group.of(
             f"{each.left:.2f}-{each.right:.2f}",
             count=each.count,
             confidence=each.confidence,
             accuracy=each.accuracy,
-            among=len(held),
+            among=len(bins),
         )
-        for each in held
+        for each in bins
     )
 
 
-def series(rows: Sequence[Row], key: str) -> list[tuple[int, float]]:
-    """The steps at which a quantity is known, with its values."""
-    found = ((row.get("step"), row.get(key)) for row in rows)
-    return [(int(step), value) for step, value in found if step is not None and value is not None]
-
-
-def learning_rate(spec: RunSpec) -> float:
-    """The learning rate; NaN where none is named."""
-    rate = spec.optimizer.options.get("lr")
-    return float(rate) if isinstance(rate, int | float) else math.nan
+def series(run: Trajectory | None, key: str) -> list[tuple[int, float]]:
+    """The steps at which a quantity was measured, with its values."""
+    if run is None:
+        return []
+    steps, values = run.known("step", key)
+    return [(int(step), value) for step, value in zip(steps.tolist(), values.tolist(), strict=True)]
 
 
 def edge(spec: RunSpec) -> float | None:
     """2/lr where that limits stability: plain gradient descent on the mean loss; None elsewhere."""
     plain = spec.optimizer.name in ("gd", "sgd") and not spec.optimizer.options.get("momentum")
     constant = spec.rate.name == "constant" and spec.reduction == "mean"
-    return 2 / learning_rate(spec) if plain and constant and learning_rate(spec) > 0 else None
+    return 2 / spec.lr if plain and constant and spec.lr > 0 else None

@@ -1,18 +1,20 @@
 """Runs as page.js reads them, and the charts over them."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Any
 
+import numpy as np
+
 from surefoot.diagnosis.bins import num_bins, stored_bins
 from surefoot.diagnosis.diagnosis import Diagnosis, diagnose
-from surefoot.diagnosis.facts import Facts, edge, learning_rate, run_facts
+from surefoot.diagnosis.facts import Facts, edge, run_facts
 from surefoot.report import charts
 from surefoot.report.page import Chart, findings
-from surefoot.report.plots import Run, colour_of, evenly
-from surefoot.runs.trajectory import Row
-from surefoot.runs.spec import RunSpec
+from surefoot.report.plots import colour_of, evenly
+from surefoot.runs.trajectory import Trajectory
 
 MOST_RUNS = 200  # on one page; more are sampled, and said
 MOST_ROWS = 50  # of one run
@@ -31,19 +33,21 @@ class Course:
     facts: tuple[Facts, ...] = field(default=())  # of every run, shown or not
 
     @classmethod
-    def of(cls, runs: Sequence[Run]) -> "Course":
-        """The runs that have rows, at most 200 of them with at most 50 rows each, evenly taken."""
-        held = [(spec, rows) for spec, rows in runs if rows]
-        shown = evenly(held, MOST_RUNS)
+    def of(cls, runs: Sequence[Trajectory]) -> "Course":
+        """The runs that were observed, at most 200 of them with at most 50 observations each, evenly taken."""
+        observed = [run for run in runs if len(run)]
+        shown = evenly(observed, MOST_RUNS)
         notes = []
-        if len(shown) < len(held):
-            notes.append(f"{len(shown)} of {len(held):,} runs are drawn, evenly taken; tables and verdicts are of all.")
-        if any(len(rows) > MOST_ROWS for _, rows in shown):
+        if len(shown) < len(observed):
+            notes.append(
+                f"{len(shown)} of {len(observed):,} runs are drawn, evenly taken; tables and verdicts are of all."
+            )
+        if any(len(run) > MOST_ROWS for run in shown):
             notes.append(f"Of runs with more than {MOST_ROWS} observations {MOST_ROWS} are drawn, evenly taken.")
-        optimizers = list(dict.fromkeys(spec.optimizer.name for spec, _ in shown))
-        keys = frozenset(key for _, rows in shown for key in rows[-1])
+        optimizers = list(dict.fromkeys(run.optimizer for run in shown))
+        keys = frozenset(key for run in shown for key in run.columns)
         wanted = [key for key in _wanted() if key in keys]
-        most_bins = max((num_bins(rows[-1]) for _, rows in shown), default=0)
+        most_bins = max((num_bins(run.columns) for run in shown), default=0)
         data = {
             "optimizers": optimizers,
             "colours": {name: colour_of(name) for name in optimizers},
@@ -51,9 +55,9 @@ class Course:
             "z": NormalDist().inv_cdf(0.975),
             "highest_edge": 1.1 * max(_values(shown, "train/ggn_sharpness"), default=0.0),
             "readout": {key: _named(key) for key in wanted if key.partition("/")[2] in charts.QUANTITIES},
-            "runs": [_run(spec, evenly(rows, MOST_ROWS), wanted, _dash(shown, spec)) for spec, rows in shown],
+            "runs": [_run(run, wanted, _dash(shown, run)) for run in shown],
         }
-        facts = tuple(run_facts(spec, rows) for spec, rows in held)
+        facts = tuple(map(run_facts, observed))
         return cls(data, tuple(notes), optimizers, keys, most_bins, facts)
 
     def trajectories(self) -> tuple[Chart, ...]:
@@ -145,12 +149,12 @@ class Course:
 
 def overview(facts: Sequence[Facts]) -> tuple[tuple[str, str], ...]:
     """How the runs of a study end, taken together."""
-    known = [(each.subject, each.test) for each in facts if each.test is not None]
-    if not known:
+    tested = [(each.subject, each.test) for each in facts if each.test is not None]
+    if not tested:
         return (("undecided", "No run has an observed test set: nothing can be said of the models' confidence."),)
-    gaps = sorted(test.whole.gap for _, test in known)
+    gaps = sorted(test.whole.gap for _, test in tested)
     middle = gaps[len(gaps) // 2]
-    said: list[tuple[str, str]] = [
+    sentences: list[tuple[str, str]] = [
         (
             "look" if abs(middle) > 0.02 else "fine",
             f"At the end {sum(gap > 0 for gap in gaps)} of {len(gaps)} models are more sure than right on test "
@@ -160,17 +164,17 @@ def overview(facts: Sequence[Facts]) -> tuple[tuple[str, str], ...]:
     trained = [each.train.whole.gap for each in facts if each.train is not None]
     if trained:
         low = sum(gap < 0 for gap in trained)
-        said.append(
+        sentences.append(
             ("undecided", f"On training samples {low} of {len(trained)} models are less sure than right at the end.")
         )
-    if len(known) > 1:
-        subject, best = min(known, key=lambda item: item[1].ece)
+    if len(tested) > 1:
+        subject, best = min(tested, key=lambda item: item[1].ece)
         sentence = (
             f"Lowest final test ECE: {best.ece:.3f} by {subject}, accuracy {best.whole.accuracy:.3f}. One of "
-            f"{len(known)}, picked after the fact."
+            f"{len(tested)}, picked after the fact."
         )
-        said.append(("undecided", sentence))
-    return tuple(said)
+        sentences.append(("undecided", sentence))
+    return tuple(sentences)
 
 
 def run_sentences(diagnosis: Diagnosis) -> list[str]:
@@ -178,27 +182,29 @@ def run_sentences(diagnosis: Diagnosis) -> list[str]:
     return [sentence for _, sentence in findings(diagnosis)]
 
 
-def _run(spec: RunSpec, rows: Sequence[Row], keys: Sequence[str], dash: int) -> dict[str, Any]:
-    present = [key for key in keys if any(row.get(key) is not None for row in rows)]
+def _run(run: Trajectory, keys: Sequence[str], dash: int) -> dict[str, Any]:
+    shown = run.part(np.array(evenly(range(len(run)), MOST_ROWS), dtype=np.intp))
+    present = [key for key in keys if shown.has(key)]
+    observations = [shown.at(place) for place in range(len(shown))] if num_bins(run.columns) else []
     return {
-        "label": spec.label,
-        "optimizer": spec.optimizer.name,
-        "lr": learning_rate(spec),
-        "seed": spec.seed,
+        "label": run.spec.label,
+        "optimizer": run.optimizer,
+        "lr": run.lr,
+        "seed": run.spec.seed,
         "dash": dash,
-        "edge": edge(spec),
-        "steps": [int(row["step"] or 0) for row in rows],
-        "columns": {key: [_short(row.get(key)) for row in rows] for key in present},
-        "bins": {split: [_bins(row, split) for row in rows] for split in _SPLITS if num_bins(rows[-1])},
-        "diagnosis": run_sentences(diagnose(run_facts(spec, rows))),
+        "edge": edge(run.spec),
+        "steps": shown.steps.tolist(),
+        "columns": {key: [_short(value) for value in shown[key].tolist()] for key in present},
+        "bins": {split: [_bins(each, split) for each in observations] for split in _SPLITS if observations},
+        "diagnosis": run_sentences(diagnose(run_facts(shown))),
     }
 
 
-def _bins(row: Row, split: str) -> list[int]:
+def _bins(observation: Mapping[str, float], split: str) -> list[int]:
     """Place, count, mean confidence in 1/10,000 and number of right ones of the bins that hold samples, one by one."""
     return [
         number
-        for each in stored_bins(row, split)
+        for each in stored_bins(observation, split)
         for number in (each.place, each.count, round(1e4 * each.confidence), each.num_right)
     ]
 
@@ -213,15 +219,15 @@ def _named(key: str) -> str:
     return f"{split} {charts.QUANTITIES[name].partition(' (')[0]}"
 
 
-def _dash(runs: Sequence[Run], spec: RunSpec) -> int:
+def _dash(runs: Sequence[Trajectory], run: Trajectory) -> int:
     """The how-manieth learning rate of its optimizer this is."""
-    rates = sorted({learning_rate(each) for each, _ in runs if each.optimizer.name == spec.optimizer.name})
-    return rates.index(learning_rate(spec)) % len(charts.DASHES) if learning_rate(spec) in rates else 0
+    rates = sorted({each.lr for each in runs if each.optimizer == run.optimizer})
+    return rates.index(run.lr) % len(charts.DASHES) if run.lr in rates else 0
 
 
-def _values(runs: Sequence[Run], key: str) -> list[float]:
-    return [value for _, rows in runs for row in rows if (value := row.get(key)) is not None]
+def _values(runs: Sequence[Trajectory], key: str) -> list[float]:
+    return [value for run in runs for value in run.known(key)[0].tolist()]
 
 
-def _short(value: float | None, *, digits: int = 7) -> float | None:
-    return None if value is None else float(f"{value:.{digits}g}")
+def _short(value: float, *, digits: int = 7) -> float | None:
+    return None if math.isnan(value) else float(f"{value:.{digits}g}")

@@ -4,13 +4,13 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from surefoot.runs.trajectory import Row
 from surefoot.runs.spec import RunSpec
+from surefoot.runs.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Run = tuple[RunSpec, list[Row]]
+Run = Trajectory
 _T = TypeVar("_T")
 
 # One fixed colour per optimizer everywhere, those of the papers from Okabe and Ito's palette for the colour-blind.
@@ -30,7 +30,6 @@ OPTIMIZER_COLOURS = {
 }
 OTHER_COLOUR = "#777777"
 OVER, UNDER = "#D55E00", "#0072B2"  # over- and underconfident
-_DASHES = ("-", "--", ":", "-.")  # variants of one optimizer
 
 
 def correlation_by_end(curves: Sequence[Mapping[str, Any]], *, optimizers: Sequence[str]) -> str:
@@ -80,28 +79,6 @@ def stability(runs: Sequence[Run]) -> str:
         figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
 
     return svg(draw, size=(4 * len(runs), 3.6), name="stability")
-
-
-def comparison(runs: Sequence[Run]) -> str:
-    """Training ECE, test ECE and sharpness over the steps of all runs, one colour per optimizer."""
-    curves = (("train/ece", "train ECE"), ("test/ece", "test ECE"), ("train/ggn_sharpness", "GN sharpness"))
-    variants = list(dict.fromkeys(spec.variant for spec, _ in runs))
-    styles = {variant: (colour_of(variant.split()[0]), _DASHES[_place(variants, variant)]) for variant in variants}
-
-    def draw(figure: "Figure") -> None:
-        panels = figure.subplots(1, len(curves))
-        for axes, (key, name) in zip(panels, curves, strict=True):
-            for spec, rows in runs:
-                colour, dashes = styles[spec.variant]
-                axes.plot(*series(rows, "step", key), color=colour, linestyle=dashes, linewidth=0.9)
-            axes.set(title=name, xlabel="step")
-        panels[-1].set_yscale("log")
-        for variant, (colour, dashes) in styles.items():
-            panels[0].plot([], [], color=colour, linestyle=dashes, label=variant)
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
-
-    return svg(draw, size=(10, 4), name="comparison")
 
 
 def bounds(runs: Sequence[Run]) -> str:
@@ -158,12 +135,6 @@ def climbs(runs: Sequence[Run]) -> str:
     return svg(draw, size=(3.2 * len(columns), 5), name="sam-theory")
 
 
-def _place(variants: Sequence[str], variant: str) -> int:
-    """The how-manieth variant of its optimizer this is."""
-    same = [other for other in variants if other.split()[0] == variant.split()[0]]
-    return same.index(variant) % len(_DASHES)
-
-
 def evenly(items: Sequence[_T], most: int) -> list[_T]:
     """At most so many of the items, at equal distances, the first and the last among them.
 
@@ -207,10 +178,10 @@ def figure_bytes(draw: "Callable[[Figure], None]", *, size: tuple[float, float],
     return out.getvalue()
 
 
-def series(rows: Sequence[Row], x: str, y: str) -> tuple[list[float], list[float]]:
-    """Two quantities where both are known."""
-    known = [(row[x], row[y]) for row in rows if row.get(x) is not None and row.get(y) is not None]
-    return [float(a or 0) for a, _ in known], [float(b or 0) for _, b in known]
+def series(run: Trajectory, x: str, y: str) -> tuple[list[float], list[float]]:
+    """Two quantities at the steps where both were measured."""
+    first, second = run.known(x, y)
+    return first.tolist(), second.tolist()
 
 
 def _lr(spec: RunSpec) -> float:

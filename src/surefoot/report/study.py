@@ -2,92 +2,58 @@
 
 import json
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from surefoot.files import write_atomically
 from surefoot.report.course import MOST_RUNS, Course, overview
 from surefoot.report.page import Page, Picture, Section
-from surefoot.report.plots import Run, bounds, climbs, comparison, correlation_by_end, evenly, stability
+from surefoot.report.plots import evenly
+from surefoot.runs.trajectory import Trajectory
+from surefoot.studies.claim import Verdict
+from surefoot.studies.study import describe_axes
+from surefoot.studies.study_outcome import StudyOutcome
 from surefoot.table import Estimate, Table
-from surefoot_papers.sam_calibration.shift.figure import severities
-from surefoot_papers.sam_calibration.versus_sgd.figure import beside
-from surefoot_papers.too_sharp.coupling.figure import together
-
-_OWN: dict[str, tuple[Callable[[Sequence[Run]], str], str]] = {  # figures of studies that have one, with captions
-    "certificates": (bounds, "Bound (dashed) and measured value (solid) on the training set; dotted: interpolation."),
-    "comparison": (comparison, "One colour per optimizer, one line per learning rate and seed."),
-    "coupling": (
-        together,
-        "Training ECE and GN sharpness (dotted: 2/lr), then ECE against sharpness, training and test: a dot at the "
-        "first step, a cross at the last; dashes tell learning rates.",
-    ),
-    "sam_theory": (
-        climbs,
-        "Curvature on the path (solid) against the limit -||g|| / rho (dashed); lambda and lambda_0.",
-    ),
-    "sam_versus_sgd": (
-        beside,
-        "For each network: reliability diagrams and confidences of one seed, dotted the mean confidence, dashed the "
-        "accuracy; ECE and TCE along training and ECE after maps, means over seeds.",
-    ),
-    "shift": (
-        severities,
-        "Mean ECE over seeds against severity, 0 for clean images; dotted: MC-Dropout, dashed: ensembles.",
-    ),
-    "stability": (stability, "One panel per run; dashed: 2/lr."),
-}
-
-MOST_CURVES = 60  # in a static figure
 
 
-def write_tables(folder: Path, outcome: Mapping[str, Any]) -> None:
-    """Write outcome.json, tables.md, tables.tex (booktabs) and one CSV per table."""
-    tables = all_tables(outcome)
-    write_atomically(folder / "outcome.json", (json.dumps(plain(outcome), indent=1) + "\n").encode())
-    write_atomically(folder / "tables.md", _markdown(outcome, tables).encode())
+def write_tables(folder: Path, study: StudyOutcome, *, archive: bool = False) -> None:
+    """Write outcome.json and tables.md; unless it is an archive, tables.tex (booktabs) and one CSV per table too."""
+    tables = all_tables(study)
+    write_atomically(folder / "outcome.json", (json.dumps(study.to_dict(), indent=1, allow_nan=False) + "\n").encode())
+    write_atomically(folder / "tables.md", _markdown(study, tables).encode())
+    if archive:
+        return
     write_atomically(folder / "tables.tex", "\n".join(table.latex() for table in tables).encode())
     (folder / "not-done.csv").unlink(missing_ok=True)  # of an earlier call, when some runs were not done
     for table in tables:
         write_atomically(folder / f"{table.name}.csv", table.csv().encode())
 
 
-def write_page(folder: Path, outcome: Mapping[str, Any], runs: Sequence[Run]) -> Path:
-    """Write report.html, and a study's own figure beside it; returns the page's path."""
-    if runs and outcome["figures"] in _OWN:
-        draw, _ = _OWN[outcome["figures"]]
-        write_atomically(folder / f"{outcome['figures']}.svg", draw(evenly(runs, MOST_RUNS)).encode())
+def write_page(folder: Path, study: StudyOutcome, runs: Sequence[Trajectory]) -> Path:
+    """Write report.html, and the figures that the analysis brings beside it; returns the page's path."""
+    pictures = _pictures(study, runs)
+    for name, picture in pictures.items():
+        write_atomically(folder / f"{name}.svg", picture.svg.encode())
     page = folder / "report.html"
-    write_atomically(page, study_page(outcome, runs).html().encode())
+    write_atomically(page, study_page(study, runs, pictures=pictures).html().encode())
     return page
 
 
-def all_tables(outcome: Mapping[str, Any]) -> list[Table]:
-    """The outcome's tables, its claims, and the runs that are not in the averages."""
-    return [*outcome["tables"], outcome["claims"], *not_done(outcome)]
+def all_tables(study: StudyOutcome) -> list[Table]:
+    """The study's tables, its claims, and the runs that are not in the averages."""
+    return [*study.tables, study.outcome.claims_table, *not_done_table(study)]
 
 
-def plain(outcome: Mapping[str, Any]) -> dict[str, Any]:
-    """The outcome with its tables as JSON can hold them."""
-    return {
-        **outcome,
-        "tables": [asdict(table) for table in outcome["tables"]],
-        "claims": asdict(outcome["claims"]),
-    }
-
-
-def not_done(outcome: Mapping[str, Any]) -> list[Table]:
+def not_done_table(study: StudyOutcome) -> list[Table]:
     """A table of the runs that are not in the averages, and why; none if there are none."""
-    rows = tuple((item["run"], item["status"], item["reason"]) for item in outcome["not_done"])
+    rows = tuple((run.label, run.status, run.reason) for run in study.not_done)
     return [Table("not-done", "Runs that are not in the averages", ("run", "status", "why"), rows)] if rows else []
 
 
-def origin_lines(outcome: Mapping[str, Any]) -> tuple[str, ...]:
+def origin_lines(study: StudyOutcome) -> tuple[str, ...]:
     """Who made the runs, one sentence per maker."""
     lines = []
-    for maker in outcome["origins"]:
+    for maker in study.origins:
         versions = ", ".join(f"{name} {number}" for name, number in (maker["versions"] or {}).items())
         machine = maker["hardware"] or {}
         lines.append(
@@ -96,51 +62,67 @@ def origin_lines(outcome: Mapping[str, Any]) -> tuple[str, ...]:
         )
     if len(lines) > 1:
         lines.append("The runs were made by more than one version of the code: compare them with care.")
-    lines += outcome["notes"]
-    named = [shlex.quote(text) for text in (outcome.get("file") or outcome["study"], outcome["scale"])]
-    lines.append(f"Made by: surefoot study {named[0]} --scale {named[1]}")
+    lines += study.notes
+    names = [shlex.quote(text) for text in (study.file or study.study, study.scale)]
+    lines.append(f"Made by: surefoot study {names[0]} --scale {names[1]}")
     return tuple(lines)
 
 
-def _subtitle(outcome: Mapping[str, Any]) -> str:
-    counts = ", ".join(f"{count} {status}" for status, count in sorted(outcome["num_runs"].items()))
-    seeds = ", ".join(map(str, outcome["seeds"]))
-    partial = "; partial: some runs are still to do" if outcome.get("partial") else ""
-    return f"Study {outcome['study']} at scale {outcome['scale']}; runs: {counts}; seeds {seeds or 'none'}{partial}"
+def _subtitle(study: StudyOutcome) -> str:
+    counts = ", ".join(f"{count} {status}" for status, count in sorted(study.num_runs.items()))
+    seeds = ", ".join(map(str, study.seeds))
+    partial = "; partial: some runs are still to do" if study.partial else ""
+    return f"Study {study.study} at scale {study.scale}; runs: {counts}; seeds {seeds or 'none'}{partial}"
 
 
-def _about(outcome: Mapping[str, Any]) -> tuple[str, ...]:
+def _about(study: StudyOutcome) -> tuple[str, ...]:
     """What the scale is, and what its runs differ in, where the study says so."""
-    return tuple(filter(None, (outcome["about"].strip(), outcome.get("axes"))))
+    return tuple(filter(None, (study.about.strip(), describe_axes(study.axes))))
 
 
-def _markdown(outcome: Mapping[str, Any], tables: Sequence[Table]) -> str:
-    parts = [f"# {outcome['title']}", _subtitle(outcome), *_about(outcome)]
+def _markdown(study: StudyOutcome, tables: Sequence[Table]) -> str:
+    parts = [f"# {study.title}", _subtitle(study), *_about(study)]
     parts += [table.markdown().rstrip() for table in tables]
-    parts.append("\n".join(f"- {line}" for line in origin_lines(outcome)))
+    parts.append("\n".join(f"- {line}" for line in origin_lines(study)))
     return "\n\n".join(parts) + "\n"
 
 
-def study_page(outcome: Mapping[str, Any], runs: Sequence[Run], *, live: bool = False) -> Page:
-    """The page of a study: what was asked, the answer, the diagnosis, the course of the runs, tables, origin."""
+def study_page(
+    study: StudyOutcome,
+    runs: Sequence[Trajectory],
+    *,
+    pictures: dict[str, Picture] | None = None,
+    live: bool = False,
+) -> Page:
+    """The page of a study: what was asked, the answer, the diagnosis, the course of the runs, tables, origin.
+
+    Args:
+        study: What its folder says.
+        runs: What the page draws.
+        pictures: The figures that the analysis brings, where they are drawn already.
+        live: Whether the page looks for news of itself.
+    """
     course = Course.of(runs)
-    first, *others = outcome["tables"] or [None]
+    first, *others = study.tables or [None]
     empty = () if course.facts else ("No run of this study is done yet: there is nothing to draw.",)
     sections = [
-        Section("The answer", tables=tuple(filter(None, (outcome["claims"], first))), findings=_verdicts(outcome)),
+        Section(
+            "The answer", tables=tuple(filter(None, (study.outcome.claims_table, first))), findings=_counted(study)
+        ),
         Section("Diagnosis", findings=overview(course.facts), text=empty),
     ]
     if course.facts:
         sections += course_sections(course)
-    sections += [Section(heading, figures=pictures) for heading, pictures in _pictures(outcome, runs) if pictures]
-    cost = cost_table(outcome)
-    sections.append(Section("More tables", tables=(*others, *cost, *not_done(outcome))))
+    drawn = _pictures(study, runs) if pictures is None else pictures
+    headings = {figure.name: figure.heading for figure in study.figures}
+    sections += [Section(headings[name], figures=(picture,)) for name, picture in drawn.items()]
+    sections.append(Section("More tables", tables=(*others, *cost_table(study), *not_done_table(study))))
     return Page(
-        title=outcome["title"],
-        subtitle=_subtitle(outcome),
-        about=_about(outcome),
+        title=study.title,
+        subtitle=_subtitle(study),
+        about=_about(study),
         sections=tuple(sections),
-        origin=origin_lines(outcome),
+        origin=origin_lines(study),
         data=course.data,
         live=live,
     )
@@ -173,40 +155,34 @@ def course_sections(course: Course) -> list[Section]:
     return [each for each in sections if each.charts or each.text or each.run_diagnosis]
 
 
-def cost_table(outcome: Mapping[str, Any]) -> list[Table]:
-    """What the runs cost, and how much of it went into looking at them; none where no run says."""
-    costs = outcome.get("costs", ())
+def cost_table(study: StudyOutcome) -> list[Table]:
+    """What the runs cost, and how much of it went into observing them; none where no run says."""
     rows = []
-    for optimizer in dict.fromkeys(item["optimizer"] for item in costs):
-        group = [item for item in costs if item["optimizer"] == optimizer]
-        seconds = Estimate.of(item["seconds"] for item in group)
-        rows.append((optimizer, seconds, Estimate.of(item["observing"] / item["seconds"] for item in group)))
+    for variant in dict.fromkeys(cost.variant for cost in study.costs):
+        group = [cost for cost in study.costs if cost.variant == variant]
+        seconds = Estimate.of(cost.seconds for cost in group)
+        rows.append((variant, seconds, Estimate.of(cost.observing / cost.seconds for cost in group)))
     columns = ("optimizer", "seconds of a run", "share of these spent observing")
     note = "Mean ± sample standard deviation over n runs."
     return [Table("costs", "Cost of observing", columns, tuple(rows), (note,))] if rows else []
 
 
-def _verdicts(outcome: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """How many claims hold, do not, or cannot be told."""
-    claims = outcome["claims"]
-    if "verdict" not in claims.columns or not claims.rows:
+def _counted(study: StudyOutcome) -> tuple[tuple[str, str], ...]:
+    """How many claims have which verdict."""
+    verdicts = [claim.verdict for claim in study.outcome.claims]
+    if not verdicts:
         return ()
-    verdicts = [str(row[claims.columns.index("verdict")]) for row in claims.rows]
-    holds, fails = verdicts.count("holds"), verdicts.count("does not hold")
-    rest = len(verdicts) - holds - fails
-    sentence = f"Of {len(verdicts)} claims {holds} hold here, {fails} do not, and {rest} cannot be told at this scale."
-    return (("holds" if holds == len(verdicts) else "fails" if fails == len(verdicts) else "undecided", sentence),)
+    reproduced, unseen = verdicts.count(Verdict.REPRODUCED), verdicts.count(Verdict.NOT_SEEN)
+    rest = len(verdicts) - reproduced - unseen
+    sentence = (
+        f"Of {len(verdicts)} claims {reproduced} are reproduced, {unseen} are not seen at this scale, and {rest} are "
+        "inconclusive."
+    )
+    mark = "holds" if reproduced == len(verdicts) else "fails" if unseen == len(verdicts) else "undecided"
+    return ((mark, sentence),)
 
 
-def _pictures(outcome: Mapping[str, Any], runs: Sequence[Run]) -> list[tuple[str, tuple[Picture, ...]]]:
-    if runs and outcome["curves"]:  # whose own figure shows what the page's charts do
-        optimizers = list(dict.fromkeys(spec.optimizer.name for spec, _ in runs))
-        many = len(outcome["curves"])
-        sampled = f"; {MOST_CURVES} of {many} runs, evenly taken" if many > MOST_CURVES else ""
-        drawn = correlation_by_end(evenly(outcome["curves"], MOST_CURVES), optimizers=optimizers)
-        caption = f"How the correlation depends on where the run is taken to end{sampled}."
-        return [("Together?", (Picture(drawn, caption),))]
-    if runs and outcome["figures"] in _OWN:
-        draw, caption = _OWN[outcome["figures"]]
-        return [("The study's own figure", (Picture(draw(evenly(runs, MOST_RUNS)), caption),))]
-    return []
+def _pictures(study: StudyOutcome, runs: Sequence[Trajectory]) -> dict[str, Picture]:
+    """The figures that the analysis brings, by name; none before a run is done."""
+    observed = evenly([run for run in runs if len(run)], MOST_RUNS)
+    return {each.name: Picture(each.draw(observed), each.caption) for each in study.figures} if observed else {}

@@ -15,7 +15,7 @@ from surefoot.runs.toml import assign, read_toml
 from surefoot.runs.typecheck import check_type
 from surefoot.studies.claim import Rule
 
-_KEYS = {"title": str, "analysis": str, "scales": dict, "claims": dict}  # type: ignore[type-arg]
+_KEYS = {"title": str, "analysis": str, "scales": dict, "claims": dict}
 _RULE_KEYS = {"statistic": str, "interval": str, "threshold": str}
 _ROLES = {"scientific": list[str], "nuisance": list[str], "fixed": list[str]}
 _PARTS = [field.name for field in fields(RunSpec)]

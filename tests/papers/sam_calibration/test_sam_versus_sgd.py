@@ -6,8 +6,8 @@ from references.stand_in import write_stand_ins
 from surefoot.diagnosis.bins import stored_bins
 from surefoot.report.study import write_page, write_tables
 from surefoot.runs.build import build
-from surefoot.runs.trajectory import Row
 from surefoot.runs.spec import RunSpec
+from surefoot.runs.trajectory import Row
 from surefoot.studies.correlation import Trajectory
 from surefoot.studies.paired import last, overconfidence
 from surefoot.studies.study import read_study

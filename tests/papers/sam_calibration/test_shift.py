@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from surefoot.report.study import write_page, write_tables
-from surefoot.runs.trajectory import Row
 from surefoot.runs.spec import RunSpec
+from surefoot.runs.trajectory import Row
 from surefoot.studies.correlation import Trajectory
 from surefoot.studies.study import read_study
 from surefoot_papers.sam_calibration.shift.analysis import CLAIMS, check, foreign_means, outcome, with_means

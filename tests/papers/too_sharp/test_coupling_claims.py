@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from surefoot.runs.trajectory import Row
 from surefoot.runs.spec import RunSpec
+from surefoot.runs.trajectory import Row
 from surefoot.studies.correlation import Trajectory
 from surefoot_papers.too_sharp.coupling.analysis import outcome
 from surefoot_papers.too_sharp.coupling.between_runs import rank_between

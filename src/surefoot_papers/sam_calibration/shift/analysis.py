@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from surefoot.runs.trajectory import Row
 from surefoot.runs.spec import RunSpec
+from surefoot.runs.trajectory import Row
 from surefoot.studies.analysis import need_observers
 from surefoot.studies.comparison import Claim, Comparison, method_of, name_of, scale_of
 from surefoot.studies.correlation import Trajectory

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any
 
-from surefoot.runs.trajectory import Row
 from surefoot.runs.spec import RunSpec
+from surefoot.runs.trajectory import Row
 from surefoot.studies.analysis import need_observers
 from surefoot.studies.correlation import Trajectory
 from surefoot.table import Cell, Table

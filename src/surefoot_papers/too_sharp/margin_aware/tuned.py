@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from surefoot.runs.trajectory import Row
 from surefoot.runs.selection import JUDGE, selected
 from surefoot.runs.spec import RunSpec
+from surefoot.runs.trajectory import Row
 from surefoot.studies.correlation import Trajectory
 
 LONGER = 3  # a run for how long a method keeps what it has is so many times as long as others of its optimizer
