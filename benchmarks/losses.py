@@ -61,7 +61,7 @@ def stepping(name: str) -> Callable[[], None]:
         objective(model, batch).mean().backward()
         optimizer.step()
         if memory is not None:
-            memory.stepped(batch, said)
+            memory.after_step(batch, said)
 
     return step
 

@@ -162,7 +162,7 @@ def margin_aware(repeats: int) -> list[tuple[Cell, ...]]:
                     objective(model, batch).mean().backward(inputs=list(model.parameters()))  # as surefoot's loop
                     plain.step()
                     if isinstance(objective, MarginAware):
-                        objective.stepped(batch, batch.inputs)
+                        objective.after_step(batch, batch.inputs)
 
             found = ratios(partial(four_steps, ours), partial(four_steps, Lifted(CrossEntropy())), repeats)
             how = "" if every == 1 else f", every {every}th step"

@@ -67,9 +67,9 @@ def told(name: str, model: nn.Module, passes: int = 2) -> Objective:
             part = of(batch, half)
             with torch.no_grad():
                 said = model(part.inputs, apart=True) if name == "balcal" else model(part.inputs)
-            memory.stepped(part, said + number)
+            memory.after_step(part, said + number)
         with torch.no_grad():
-            memory.passed(Predictions(3 * model(batch.inputs), batch.labels))
+            memory.after_epoch(Predictions(3 * model(batch.inputs), batch.labels))
     return made
 
 
@@ -155,7 +155,7 @@ def test_a_saved_state_goes_on_to_the_same_bits(name: str) -> None:
     batch = samples()
     assert torch.equal(made(model, batch), copy(other, batch))
     assert remembered(copy) == remembered(made)
-    memory.stepped(batch, model(batch.inputs, apart=True) if name == "balcal" else model(batch.inputs))
+    memory.after_step(batch, model(batch.inputs, apart=True) if name == "balcal" else model(batch.inputs))
     assert remembered(copy) != remembered(made) or name == "adafocal"  # nothing is shared
 
 

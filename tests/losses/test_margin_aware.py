@@ -78,7 +78,7 @@ def test_a_weight_above_one_lowers_the_rest_instead() -> None:
     torch.testing.assert_close(four - (plain + tail) / 4, one - plain - tail)
     seldom = MarginAware(tail=0.5, smooth=4.0, every=2)
     torch.testing.assert_close(seldom(model, data), 2 * four - plain / 4)
-    seldom.stepped(data, plain)
+    seldom.after_step(data, plain)
     torch.testing.assert_close(seldom(model, data), plain / 4)
 
 
@@ -153,7 +153,7 @@ def test_every_third_step_has_both_terms_three_times() -> None:
         looks.clear()
         seen.append(made(model, data))
         counts.append(len(looks))
-        made.stepped(data, plain)
+        made.after_step(data, plain)
     hook.remove()
     assert counts == [2, 1, 1, 2, 1, 1]
     torch.testing.assert_close(seen[0], plain + 3 * (whole - plain))
@@ -205,8 +205,8 @@ def told(made: MarginAware, times: float) -> float:
     """The weight after as many steps as it takes, and a validation split that is too sure by that factor."""
     data = batch()
     for _ in range(FEWEST_STEPS):
-        made.stepped(data, data.inputs)
-    made.passed(held_out(times))
+        made.after_step(data, data.inputs)
+    made.after_epoch(held_out(times))
     return made.smooth
 
 
@@ -222,16 +222,16 @@ def test_the_weight_follows_the_validation_split_and_waits_while_it_learns() -> 
     assert told(made, 0.8) == pytest.approx(0.5 * math.exp(0.5 * (over + error)))
     fixed = MarginAware(smooth=0.5, adapt=0.0)
     assert told(fixed, 5.0) == 0.5
-    fixed.passed(None)
+    fixed.after_epoch(None)
     with pytest.raises(ValueError, match=r"needs a validation split.*`adapt` to 0"):
-        MarginAware().passed(None)
+        MarginAware().after_epoch(None)
 
 
 def test_passes_of_few_steps_do_not_move_the_weight_each_time() -> None:
     data, made = batch(), MarginAware(smooth=0.5)
     for number in range(1, 2 * FEWEST_STEPS + 1):
-        made.stepped(data, data.inputs)
-        made.passed(held_out(5.0, n=20))
+        made.after_step(data, data.inputs)
+        made.after_epoch(held_out(5.0, n=20))
         assert made.smooth == pytest.approx(0.5 * math.exp(number // FEWEST_STEPS))
 
 
@@ -330,7 +330,7 @@ def test_running_statistics_are_those_of_the_clean_look(make: Any, momentum: flo
     assert torch.equal(layers[0].running_mean, wanted["features.1.running_mean"])  # type: ignore[arg-type]
 
 
-def test_both_looks_leave_out_the_same_units_and_draw_once() -> None:
+def test_both_passes_leave_out_the_same_units_and_draw_once() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 50), nn.Dropout(0.5), nn.Linear(50, 3)).double()
     data = batch()

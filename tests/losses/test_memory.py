@@ -71,7 +71,7 @@ def test_adafocal_takes_the_exponent_of_the_bin_of_the_true_class() -> None:
 def test_adafocals_bins_and_gaps_by_a_loop_over_bins() -> None:
     held = predictions()
     loss = AdaFocal(num_bins=7, rate=0.5)
-    loss.passed(held)
+    loss.after_epoch(held)
     confidence, correct = held.confidence.numpy(), held.correct.numpy()
     edges = np.interp(np.linspace(0, 200, 8), np.arange(200), np.sort(confidence))
     gammas = []
@@ -82,14 +82,14 @@ def test_adafocals_bins_and_gaps_by_a_loop_over_bins() -> None:
     np.testing.assert_allclose(loss.gammas, gammas)
     assert loss.gammas.std() > 0.01
     alike = Predictions(torch.zeros(5, 3), torch.zeros(5).long())
-    loss.passed(alike)  # all confidences alike: every bin is empty
+    loss.after_epoch(alike)  # all confidences alike: every bin is empty
     np.testing.assert_allclose(loss.gammas, gammas)
     assert loss(*inputs("B")).isfinite().all()
 
 
 def test_adafocal_says_that_it_needs_validation() -> None:
     with pytest.raises(ValueError, match="AdaFocal needs a validation split"):
-        AdaFocal().passed(None)
+        AdaFocal().after_epoch(None)
 
 
 def of(counts: list[int], num_passes: int) -> CRL:
@@ -138,8 +138,8 @@ def test_crl_counts_what_was_right_after_each_step_and_knows_no_rank_of_stranger
     logits, labels = inputs("B")  # right, wrong, right, wrong
     loss = CRL(num_samples=6)
     for _ in range(2):
-        loss.stepped(batch(labels, torch.tensor([5, 0, 3, 1])), logits)
-        loss.passed(None)
+        loss.after_step(batch(labels, torch.tensor([5, 0, 3, 1])), logits)
+        loss.after_epoch(None)
     assert loss.counts.tolist() == [0, 0, 0, 2, 0, 2]
     strangers = loss(Given(logits), batch(labels, torch.full((4,), -1)))
     torch.testing.assert_close(strangers, CrossEntropy()(logits, labels))
@@ -162,13 +162,13 @@ def test_what_is_remembered_round_trips(make: Any) -> None:
     logits, labels = inputs("B")
     first, second = make(), make()
     assert isinstance(first, Remembering)
-    first.stepped(batch(labels), logits)
-    first.passed(predictions())
+    first.after_step(batch(labels), logits)
+    first.after_epoch(predictions())
     second.load_state_dict(first.state_dict())
     for key, value in first.state_dict().items():
         torch.testing.assert_close(second.state_dict()[key], value, rtol=0, atol=0)
-    first.passed(predictions(seed=1))
-    first.stepped(batch(labels), logits)
+    first.after_epoch(predictions(seed=1))
+    first.after_step(batch(labels), logits)
     assert str(second.state_dict()) != str(first.state_dict())  # nothing is shared
     with pytest.raises(ValueError, match="The state"):
         (AdaFocal(num_bins=4) if isinstance(first, AdaFocal) else CRL(num_samples=9)).load_state_dict(

@@ -51,7 +51,7 @@ def test_mixup_mixes_inputs_and_labels_alike_and_anew_in_each_step_and_batch() -
         for i in range(16)
     ]
     torch.testing.assert_close(values, torch.stack(expected))
-    loss.stepped(data, model(data.inputs))
+    loss.after_step(data, model(data.inputs))
     assert not torch.equal(loss(model, data), values)  # another step
     again = Mixup(seed=3)
     later = Batch(data.inputs, data.labels, data.indices + 1)
@@ -64,7 +64,7 @@ def test_shares_of_mixup_are_betas() -> None:
     shares = []
     for _ in range(4000):
         shares.append(loss.generator(batch(2)).beta(loss.alpha, loss.alpha))
-        loss.stepped(batch(2), torch.zeros(2, 3))
+        loss.after_step(batch(2), torch.zeros(2, 3))
     variance = 0.25 / (2 * 0.4 + 1)
     assert np.mean(shares) == pytest.approx(0.5, abs=4 * (variance / 4000) ** 0.5)
     assert np.var(shares) == pytest.approx(variance, rel=0.05)
@@ -148,7 +148,7 @@ def test_ar_adals_as_worked_out_elsewhere() -> None:
     loss = ARAdaLS(num_samples=4, num_groups=1, rate=0.005)
     loss.targets[:] = 0.95
     confident = torch.tensor([0.93, 0.07], dtype=torch.float64).log().expand(100, 2)
-    loss.passed(Predictions(confident, torch.tensor([0] * 90 + [1] * 10)))  # confidence .93, accuracy .90
+    loss.after_epoch(Predictions(confident, torch.tensor([0] * 90 + [1] * 10)))  # confidence .93, accuracy .90
     wanted = golden["update p - alpha*(conf-acc), p=.95, alpha=.005, conf=.93, acc=.90"]
     assert loss.targets.item() == pytest.approx(wanted, abs=1e-7)
 
@@ -159,10 +159,10 @@ def test_ar_adals_smooths_each_group_by_its_own_target() -> None:
     loss = ARAdaLS(num_samples=6, num_groups=3, rate=0.5, lowest=0.4)
     torch.testing.assert_close(loss(model, data), CrossEntropy()(model(data.inputs), data.labels))  # before any pass
     gaps = torch.tensor([5.0, 1.0, 3.0, 2.0, 6.0, 4.0])
-    loss.stepped(data, torch.stack([gaps, torch.zeros(6), -torch.ones(6)], dim=1))
+    loss.after_step(data, torch.stack([gaps, torch.zeros(6), -torch.ones(6)], dim=1))
     sure = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], dtype=torch.float64)
     said = torch.stack([sure, torch.zeros(6).double()], dim=1)
-    loss.passed(Predictions(said, torch.tensor([1, 1, 0, 1, 0, 0])))  # accuracy 0, 1/2, 1
+    loss.after_epoch(Predictions(said, torch.tensor([1, 1, 0, 1, 0, 0])))  # accuracy 0, 1/2, 1
     assert loss.groups.tolist() == [2, 0, 1, 0, 2, 1]
     confidence = sure.sigmoid().view(3, 2).mean(dim=1)
     wanted = (1 - 0.5 * (confidence - torch.tensor([0.0, 0.5, 1.0]).double())).clamp(0.4, 1.0)
@@ -174,7 +174,7 @@ def test_ar_adals_smooths_each_group_by_its_own_target() -> None:
         weights[data.labels[i]] = target
         torch.testing.assert_close(value, -(weights * logp[i]).sum(), rtol=1e-6, atol=1e-6)
     with pytest.raises(ValueError, match="AR-AdaLS needs a validation split"):
-        loss.passed(None)
+        loss.after_epoch(None)
 
 
 def test_corners_of_a_simplex() -> None:

@@ -67,10 +67,10 @@ class Recording:
     def __call__(self, model: nn.Module, batch: Batch, /) -> Tensor:
         return CrossEntropy()(model(batch.inputs), batch.labels)
 
-    def stepped(self, batch: Batch, logits: Tensor) -> None:
+    def after_step(self, batch: Batch, logits: Tensor) -> None:
         self.steps.append((batch, logits))
 
-    def passed(self, validation: Predictions | None) -> None:
+    def after_epoch(self, validation: Predictions | None) -> None:
         self.passes.append(validation)
 
     def state_dict(self) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from surefoot.predictions import Predictions
 class Draws:
     """A generator for every batch, as a pure function of `seed`, the steps done and the samples in the batch.
 
-    Both passes of a SAM step draw the same, observers disturb nothing, and a resumed run goes on as it would have. The
-    steps are those told by `stepped`; where nobody tells them, the samples alone make the difference.
+    Both passes of a SAM step draw the same, observers disturb nothing, and a resumed run goes on as it would have.
+    `after_step` counts the steps; where nobody calls it, the draws depend on the samples alone.
     """
 
     def __init__(self, *, seed: int) -> None:
@@ -27,11 +27,11 @@ class Draws:
         told = (int(batch.indices[0]), int(batch.indices.sum())) if len(batch.indices) else (0, 0)
         return np.random.default_rng([self.seed, self.num_steps, *(number + 2**32 for number in told)])
 
-    def stepped(self, batch: Batch, logits: Tensor) -> None:
+    def after_step(self, batch: Batch, logits: Tensor) -> None:
         """One step more."""
         self.num_steps += 1
 
-    def passed(self, validation: Predictions | None) -> None:
+    def after_epoch(self, validation: Predictions | None) -> None:
         """Nothing to do."""
 
     def state_dict(self) -> dict[str, Any]:

@@ -63,10 +63,10 @@ class AdaFocal:
         faster = (1 + p).pow(-gamma.clamp(max=0))
         return -slower * faster * logp  # [N]; one of the two is 1
 
-    def stepped(self, batch: Batch, logits: Tensor) -> None:
+    def after_step(self, batch: Batch, logits: Tensor) -> None:
         """Nothing to do."""
 
-    def passed(self, validation: Predictions | None) -> None:
+    def after_epoch(self, validation: Predictions | None) -> None:
         """Move edges and exponents."""
         if validation is None:
             raise ValueError("AdaFocal needs a validation split, got none: set `num_validation` of the data.")

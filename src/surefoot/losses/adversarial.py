@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.attack import quick_shift
-from surefoot.losses._looks import Looks, movable
+from surefoot.losses._forward_passes import ForwardPasses, movable
 from surefoot.losses.cross_entropy import CrossEntropy
 from surefoot.losses.objective import Batch
 
@@ -31,14 +31,14 @@ class Adversarial:
             raise ValueError(f"`num_steps` must be at least 1, got {self.num_steps}.")
 
     def __call__(self, model: nn.Module, batch: Batch, /) -> Tensor:
-        loss, looks = CrossEntropy(), Looks(model)
+        loss, passes = CrossEntropy(), ForwardPasses(model)
         with torch.enable_grad():
             point = movable(batch.inputs)
             shift = quick_shift(
-                lambda inputs: -loss(looks.again(inputs), batch.labels),
+                lambda inputs: -loss(passes.again(inputs), batch.labels),
                 point,
-                -loss(looks.first(point), batch.labels),
+                -loss(passes.first(point), batch.labels),
                 radius=self.radius * math.sqrt(point.shape[1:].numel()),
                 num_steps=self.num_steps,
             )
-        return loss(looks.again(batch.inputs + shift), batch.labels)  # [N]
+        return loss(passes.again(batch.inputs + shift), batch.labels)  # [N]

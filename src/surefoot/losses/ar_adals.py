@@ -47,11 +47,11 @@ class ARAdaLS:
         share = smoothing(target, num_classes=logits.shape[1]).to(logits.device)
         return smoothed_cross_entropy(logits, batch.labels, share.float() if logits.dtype.itemsize <= 4 else share)
 
-    def stepped(self, batch: Batch, logits: Tensor) -> None:
+    def after_step(self, batch: Batch, logits: Tensor) -> None:
         """Keep how robust the samples were."""
         self.gaps[batch.indices.to(self.gaps.device)] = _robustness(logits).to(self.gaps)
 
-    def passed(self, validation: Predictions | None) -> None:
+    def after_epoch(self, validation: Predictions | None) -> None:
         """Move the targets and form new groups."""
         if validation is None:
             raise ValueError("AR-AdaLS needs a validation split, got none: set `num_validation` of the data.")

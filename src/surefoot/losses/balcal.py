@@ -50,13 +50,13 @@ class BalCAL:
         first, second = (F.cross_entropy(part, batch.labels, reduction="none") for part in (learnt, balanced))
         return share * first + (1 - share) * second  # [N]
 
-    def stepped(self, batch: Batch, logits: Tensor) -> None:
+    def after_step(self, batch: Batch, logits: Tensor) -> None:
         """Keep what both heads said."""
         places = batch.indices.to(self.said.device)
         self.said[:, places] = logits.to(self.said)
         self.labels[places] = batch.labels.to(self.labels)
 
-    def passed(self, validation: Predictions | None) -> None:
+    def after_epoch(self, validation: Predictions | None) -> None:
         """Move the share; nothing is asked of a validation set."""
         with torch.no_grad():
             self.model.share.fill_(balanced_share(self.said, self.labels, self.target, now=float(self.model.share)))

@@ -56,12 +56,12 @@ class CRL:
         wrong_way = F.relu(gap.abs() - gap.sign() * (scores - scores.roll(-1)))
         return torch.where(known & (gap != 0), wrong_way, 0.0)
 
-    def stepped(self, batch: Batch, logits: Tensor) -> None:
+    def after_step(self, batch: Batch, logits: Tensor) -> None:
         """Count which samples were right."""
         right = (logits.argmax(dim=1) == batch.labels).to(self.counts)
         self.counts.index_add_(0, batch.indices.to(self.counts.device), right)
 
-    def passed(self, validation: Predictions | None) -> None:
+    def after_epoch(self, validation: Predictions | None) -> None:
         """One pass more; nothing is asked of a validation set."""
         self.num_passes += 1
 

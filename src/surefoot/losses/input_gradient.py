@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from surefoot.losses._looks import movable
+from surefoot.losses._forward_passes import movable
 from surefoot.losses._penalised import check_at_least_zero
 from surefoot.losses.cross_entropy import CrossEntropy
 from surefoot.losses.objective import Batch, Loss

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from surefoot.attack import quick_shift
-from surefoot.losses._looks import Looks, movable
+from surefoot.losses._forward_passes import ForwardPasses, movable
 from surefoot.losses._outputs import margin
 from surefoot.losses._penalised import check_at_least_zero
 from surefoot.losses.cross_entropy import CrossEntropy
@@ -91,12 +91,12 @@ class MarginAware:
         times = self._times()
         if times == 0:
             return loss(model(batch.inputs), batch.labels) / max(1.0, self.smooth)
-        looks = Looks(model)
+        passes = ForwardPasses(model)
         with torch.enable_grad():
             point = movable(batch.inputs)
-            logits = looks.first(point)
-            shift = self.shift(looks, point, logits, batch.labels)
-        shifted = looks.again(batch.inputs + shift)
+            logits = passes.first(point)
+            shift = self.shift(passes, point, logits, batch.labels)
+        shifted = passes.again(batch.inputs + shift)
         value = loss(logits, batch.labels)
         if self.tail:
             value = value + times * self.tail * tail_bound(logits, shifted, batch.labels)
@@ -104,10 +104,10 @@ class MarginAware:
             value = value + times * self.smooth * (shifted - logits).square().sum(dim=1) / self.length(shift) ** 2
         return value / max(1.0, self.smooth)  # [N]
 
-    def shift(self, looks: Looks, point: Tensor, logits: Tensor, labels: Tensor) -> Tensor:
+    def shift(self, passes: ForwardPasses, point: Tensor, logits: Tensor, labels: Tensor) -> Tensor:
         """Where to look again: the worst shift that was found, [N, ...], without a graph."""
         return quick_shift(
-            lambda inputs: margin(looks.again(inputs), labels),
+            lambda inputs: margin(passes.again(inputs), labels),
             point,
             margin(logits, labels),
             radius=self.length(point),
@@ -126,11 +126,11 @@ class MarginAware:
             return 1
         return self.every if self.num_told % self.every == 0 else 0
 
-    def stepped(self, batch: Batch, logits: Tensor) -> None:
+    def after_step(self, batch: Batch, logits: Tensor) -> None:
         """One step more."""
         self.num_told += 1
 
-    def passed(self, validation: Predictions | None) -> None:
+    def after_epoch(self, validation: Predictions | None) -> None:
         """Move the weight of smoothness."""
         if not (self.adapt and self.smooth):
             return

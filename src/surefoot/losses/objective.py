@@ -39,12 +39,12 @@ class Remembering(Protocol):
     Its values must not change by being asked for: an optimizer asks twice for one step, observers ask in between.
     """
 
-    def stepped(self, batch: Batch, logits: Tensor) -> None:
+    def after_step(self, batch: Batch, logits: Tensor) -> None:
         """After an optimizer step: its batch, and what the model returned first for it, without a graph."""
         ...
 
-    def passed(self, validation: Predictions | None) -> None:
-        """After each pass over the training set: what the model says of the validation set, if there is one."""
+    def after_epoch(self, validation: Predictions | None) -> None:
+        """After each epoch: what the model predicts on the validation set, if there is one."""
         ...
 
     def state_dict(self) -> dict[str, Any]:

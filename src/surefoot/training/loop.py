@@ -92,9 +92,9 @@ class Training:
             self.after_step(self.step)
         memory = memory_of(self.objective)
         if memory is not None:
-            memory.stepped(batch, returned[0])
+            memory.after_step(batch, returned[0])
             if self.step % self.batches.steps_per_pass == 0:
-                memory.passed(self._validation())
+                memory.after_epoch(self._validation())
 
     def _validation(self) -> Predictions | None:
         if "validation" not in self.splits:

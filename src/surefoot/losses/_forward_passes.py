@@ -1,4 +1,4 @@
-"""Several looks at one batch by one model."""
+"""Several forward passes of one batch through one model."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,13 +11,13 @@ from torch.nn.parallel import DistributedDataParallel
 from surefoot.losses._outputs import wide
 
 
-class Looks:
+class ForwardPasses:
     """Logits of a model for a batch and for the same batch shifted, that differ by nothing but the shift.
 
-    Every look draws the random numbers of the first, so that dropout leaves out the same units. Normalisation in train
-    mode goes by the batch it sees, but only the first look counts for its running statistics: evaluation is for inputs
-    that nobody shifted. `DistributedDataParallel` is called for the first look only: its preparations are for one
-    backward pass, and copying buffers between two looks would spoil the first one's graph.
+    Every pass draws the random numbers of the first, so that dropout leaves out the same units. Normalisation in train
+    mode goes by the batch it gets, but only the first pass updates its running statistics: evaluation is for inputs
+    that nobody shifted. `DistributedDataParallel` is called for the first pass only: its preparations are for one
+    backward pass, and copying buffers between two passes would spoil the first one's graph.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -30,7 +30,7 @@ class Looks:
         return wide(self.model(inputs))
 
     def again(self, inputs: Tensor) -> Tensor:
-        """Logits [N, K] with the first look's draws, leaving no trace."""
+        """Logits [N, K] with the first pass's draws, leaving no trace."""
         inner = self.model.module if isinstance(self.model, DistributedDataParallel) else self.model
         now = _generators(inputs.device)
         try:
@@ -66,7 +66,7 @@ def _set_generators(device: torch.device, states: tuple[Tensor, ...]) -> None:
 
 
 def movable(inputs: Tensor) -> Tensor:
-    """The inputs as a leaf that slopes are taken in; ValueError unless they are rows of floating point numbers."""
+    """The inputs as a leaf that gradients are taken in; ValueError unless they are rows of floating point numbers."""
     if not inputs.is_floating_point() or inputs.ndim < 2 or not inputs.shape[1:].numel():
         raise ValueError(
             f"`inputs` must be floating point of shape [N, ...] to be shifted, got {inputs.dtype} "
