@@ -22,8 +22,8 @@ import torch
 from surefoot.files import write_atomically
 from surefoot.losses import CPC, LOSSES, OBJECTIVES, Batch, CrossEntropy, Lifted, Objective, memory_of
 from surefoot.models import CNN
+from surefoot.runs.check_options import options_of
 from surefoot.runs.provenance import commit, hardware, versions
-from surefoot.runs.typecheck import options_of
 from surefoot.table import Cell, Table
 
 NUM_SAMPLES, NUM_CLASSES = 128, 100

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from surefoot.files import write_atomically
 from surefoot.models import MLP, ResNet
-from surefoot.runs.memory import keep_freed_memory
+from surefoot.runs.allocator import keep_freed_memory
 from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.table import Table
 from surefoot.training.snapshot import at_once

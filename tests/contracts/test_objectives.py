@@ -21,7 +21,7 @@ from surefoot.losses import (
 from surefoot.models import MLP
 from surefoot.optim import SAM
 from surefoot.predictions import Predictions
-from surefoot.runs.typecheck import options_of
+from surefoot.runs.check_options import options_of
 
 N, K = 12, 3
 FORGETFUL = ("adversarial", "input_gradient")  # have no history

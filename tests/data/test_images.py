@@ -11,7 +11,7 @@ from surefoot.data._images import Images, chosen, dataset
 from surefoot.data._scale import Scale
 from surefoot.data.dataset import Dataset
 from surefoot.data.fetched import cifar10
-from surefoot.runs.typecheck import check_options
+from surefoot.runs.check_options import check_options
 
 RANDOM = np.random.default_rng(0)
 DATA = Path(os.environ.get("SUREFOOT_DATA", ""))

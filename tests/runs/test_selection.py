@@ -12,10 +12,10 @@ from surefoot.metrics import nll
 from surefoot.predictions import Predictions
 from surefoot.runs.build import check
 from surefoot.runs.folder import RunFolder
+from surefoot.runs.restored_training import training_at
 from surefoot.runs.run import run
 from surefoot.runs.selection import selected
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.weights import training_at
 
 TREE: dict[str, Any] = {
     "budget": 120,

@@ -116,7 +116,7 @@ class CertifyCommand:
     def _run(self, progress: Any) -> "tuple[list[Certificate], Tail, dict[str, Any]]":
         from surefoot.curvature import GGN, eigenpairs
         from surefoot.losses import CrossEntropy, loss_within
-        from surefoot.runs.weights import training_at
+        from surefoot.runs.restored_training import training_at
         from surefoot.theory import (
             calibration_certificates,
             certified_on_shift,

@@ -59,7 +59,7 @@ class SharpnessCommand:
             if self.layers and self.num > 1:
                 raise ValueError("`--layers` gives one eigenvalue per layer: leave `--num` at 1.")
             from surefoot.curvature import GGN, Hessian, subset
-            from surefoot.runs.weights import training_at
+            from surefoot.runs.restored_training import training_at
 
             training, spec = training_at(self.run)
             plain = spec.optimizer.name in ("gd", "sgd") and not spec.optimizer.options.get("momentum")

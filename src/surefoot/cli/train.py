@@ -48,7 +48,7 @@ class TrainCommand:
             for assignment in self.overrides:
                 set_key(tree, assignment)
             spec = RunSpec.from_dict(tree)
-            from surefoot.runs.memory import keep_freed_memory
+            from surefoot.runs.allocator import keep_freed_memory
             from surefoot.runs.run import run
             from surefoot.studies.run import preflight
 

@@ -60,7 +60,7 @@ def weights_facts(facts: "Facts", folder: "RunFolder") -> "tuple[Facts, str]":
     if not Path(folder.checkpoint).exists():
         return facts, f"{folder.path} holds no weights: classes and samples cannot be named."
     from surefoot.diagnosis.profiling import profile
-    from surefoot.runs.weights import training_at
+    from surefoot.runs.restored_training import training_at
     from surefoot.training.snapshot import Diverged, Snapshot
 
     try:

@@ -11,7 +11,7 @@ from surefoot.metrics._ece import FROM_SUMS
 from surefoot.metrics.streaming import STREAMING, StreamingMetrics
 from surefoot.predictions import Predictions
 from surefoot.registry import look_up
-from surefoot.runs.typecheck import options_of
+from surefoot.runs.check_options import options_of
 
 try:
     from torchmetrics import Metric, MetricCollection

@@ -12,9 +12,9 @@ from surefoot.losses import LOSSES, Lifted, Loss, Objective, Remembering
 from surefoot.optim import BSAM, OPTIMIZERS
 from surefoot.registry import look_up
 from surefoot.runs._build_objective import refuse_curvature
-from surefoot.runs._collecting import When
+from surefoot.runs._collect_weights import When
+from surefoot.runs.check_options import check_options, options_of
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.typecheck import check_options, options_of
 
 _SUPPLIED = {"model", "models", "build", "seed", "num_train", "batches", "model_first"}  # by the run, not by its spec
 _AT_ONCE = 512  # training samples that a draw's batch norm statistics are averaged over

@@ -10,8 +10,8 @@ from surefoot.data import DATASETS, Dataset
 from surefoot.losses import LOSSES, OBJECTIVES, Lifted, Objective, couples_samples
 from surefoot.optim import CSAM, OPTIMIZERS, SAM, BulkSGD
 from surefoot.registry import look_up
+from surefoot.runs.check_options import check_options, options_of
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.typecheck import check_options, options_of
 from surefoot.training.observers import OBSERVERS
 
 _SUPPLIED = {"model", "num_samples"}  # by the run, not by its spec

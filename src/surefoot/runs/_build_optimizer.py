@@ -11,9 +11,9 @@ from surefoot.data import Split
 from surefoot.losses import Loss
 from surefoot.optim import BSAM, OPTIMIZERS, SAM, BulkSGD
 from surefoot.registry import look_up
-from surefoot.runs._subspace import TopSubspace
+from surefoot.runs._top_subspace import TopSubspace
+from surefoot.runs.check_options import check_options, check_type, options_of
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.typecheck import check_options, check_type, options_of
 
 BASES: dict[str, type[torch.optim.Optimizer]] = {
     "adam": Adam,

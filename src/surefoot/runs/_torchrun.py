@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
-from surefoot.runs._result import Ended
+from surefoot.runs.result import Ended
 from surefoot.runs.spec import RunSpec
 
 _TRIES = 3  # a run one of whose processes died is resumed, this often in all
@@ -99,10 +99,10 @@ def _say(thing: dict[str, Any]) -> None:
 def _main() -> int:
     import torch.distributed as dist
 
+    from surefoot.runs.allocator import keep_freed_memory
     from surefoot.runs.folder import RunFolder
-    from surefoot.runs.memory import keep_freed_memory
     from surefoot.runs.run import follow, run
-    from surefoot.training.processes import Processes
+    from surefoot.training.process_group import Processes
 
     leaving = False
 

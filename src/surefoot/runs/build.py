@@ -15,15 +15,15 @@ from surefoot.registry import look_up
 from surefoot.runs._build_ensemble import build_ensemble, check_ensemble, objective_of
 from surefoot.runs._build_objective import build_objective, check_objective, descent_of, fitted, has_validation
 from surefoot.runs._build_optimizer import build_optimizer, check_optimizer
-from surefoot.runs._check_parallel import check_parallel, refuse_coupling
-from surefoot.runs._collecting import collecting
+from surefoot.runs._check_data_parallel import check_parallel, refuse_coupling
+from surefoot.runs._collect_weights import collecting
+from surefoot.runs.check_options import check_options
 from surefoot.runs.selection import check_selection
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.typecheck import check_options
 from surefoot.training.batches import Batches
 from surefoot.training.loop import Training
 from surefoot.training.observers import OBSERVERS
-from surefoot.training.processes import Processes
+from surefoot.training.process_group import Processes
 from surefoot.training.rates import RATES
 
 

@@ -8,15 +8,15 @@ import torch
 
 from surefoot.files import locked
 from surefoot.runs._recorder import Keeper
-from surefoot.runs._result import Ended
 from surefoot.runs._torchrun import launched
 from surefoot.runs.build import build
 from surefoot.runs.folder import RunFolder
 from surefoot.runs.provenance import code_digest, made_alike
+from surefoot.runs.result import Ended
 from surefoot.runs.spec import RunSpec
 from surefoot.training import checkpoint
 from surefoot.training.loop import train
-from surefoot.training.processes import Processes
+from surefoot.training.process_group import Processes
 from surefoot.training.snapshot import Diverged
 
 

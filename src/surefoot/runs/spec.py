@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 from surefoot.registry import unknown
+from surefoot.runs.check_options import check_type
 from surefoot.runs.toml import read_toml, to_toml
-from surefoot.runs.typecheck import check_type
 from surefoot.training.schedule import Schedule
 
 Device = Literal["auto", "cpu", "cuda", "mps"]

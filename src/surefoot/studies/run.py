@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from surefoot._version import __version__
 from surefoot.files import write_atomically
+from surefoot.runs.check_options import NotAListError
 from surefoot.runs.folder import RunFolder
 from surefoot.runs.provenance import made_alike
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.stored import DamagedError
-from surefoot.runs.typecheck import NotAListError
 from surefoot.studies.analysis import load_analysis
 from surefoot.studies.archive import is_archive
 from surefoot.studies.engines.engine import Engine, Event, Trial

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from surefoot.registry import look_up, unknown
+from surefoot.runs.check_options import check_type
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.toml import assign, read_toml
-from surefoot.runs.typecheck import check_type
 from surefoot.studies.claim import Rule
 
 _KEYS = {"title": str, "analysis": str, "scales": dict, "claims": dict}

@@ -14,7 +14,7 @@ from surefoot.losses import Objective, memory_of
 from surefoot.predictions import Predictions
 from surefoot.training.batches import Batches
 from surefoot.training.observers import Observer
-from surefoot.training.processes import Processes
+from surefoot.training.process_group import Processes
 from surefoot.training.rates import Constant
 from surefoot.training.schedule import Schedule
 from surefoot.training.snapshot import Diverged, Snapshot

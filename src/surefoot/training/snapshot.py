@@ -10,7 +10,7 @@ from surefoot.data import Split
 from surefoot.eval_mode import evaluating
 from surefoot.losses import Batch, Lifted, Objective
 from surefoot.predictions import Predictions
-from surefoot.training.processes import Processes
+from surefoot.training.process_group import Processes
 
 _AT_ONCE = 2000  # samples in one forward pass: all of CIFAR-10 in a wide network would not fit
 _IN_CACHE = 2**18  # numbers of the inputs in one pass on a CPU: for ResNet-8 on CIFAR-10 2.5 times as fast as 2,000

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from surefoot.eval_mode import evaluating
 from surefoot.losses import Lifted
 from surefoot.predictions import Predictions
-from surefoot.training.processes import Processes
+from surefoot.training.process_group import Processes
 from surefoot.training.snapshot import Snapshot
 
 

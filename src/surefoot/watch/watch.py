@@ -20,7 +20,7 @@ from surefoot.integrations.loggers import Guarded, Logger
 from surefoot.losses import CrossEntropy, Lifted
 from surefoot.predictions import Predictions
 from surefoot.registry import look_up
-from surefoot.runs.typecheck import check_options
+from surefoot.runs.check_options import check_options
 from surefoot.training.observers import OBSERVERS
 from surefoot.watch._folder import WatchedFolder, described
 from surefoot.watch.batch import BatchOf, Rows, batch_of, check_classes, joined, rows_of

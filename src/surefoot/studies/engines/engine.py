@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from surefoot.runs.allocator import keep_freed_memory
 from surefoot.runs.folder import RunFolder
-from surefoot.runs.memory import keep_freed_memory
 from surefoot.runs.spec import RunSpec
 
 _PATIENCE = 60.0  # seconds for a process that was given up to leave the run's folder

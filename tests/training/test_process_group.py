@@ -16,7 +16,7 @@ from surefoot.params import flat
 from surefoot.training.batches import Batches
 from surefoot.training.loop import Training, train
 from surefoot.training.observers import CalibrationObserver, CurvatureObserver, MarginsObserver
-from surefoot.training.processes import Processes
+from surefoot.training.process_group import Processes
 from surefoot.training.schedule import Schedule
 
 WAYS: dict[str, tuple[Callable[[nn.Module], torch.optim.Optimizer], dict[str, Any]]] = {

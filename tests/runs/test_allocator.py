@@ -9,7 +9,7 @@ import pytest
 PROGRAM = """
 import resource, sys
 import torch
-from surefoot.runs.memory import keep_freed_memory
+from surefoot.runs.allocator import keep_freed_memory
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -35,7 +35,7 @@ def test_a_freed_piece_is_used_again_without_new_pages() -> None:
 def test_without_a_library_that_can_be_told_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     import ctypes
 
-    from surefoot.runs.memory import keep_freed_memory
+    from surefoot.runs.allocator import keep_freed_memory
 
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     assert keep_freed_memory() is False

@@ -9,12 +9,12 @@ import torch
 from surefoot.ensembles import SWAG, BSAMSampling
 from surefoot.metrics import nll
 from surefoot.predictions import Predictions
-from surefoot.runs._collecting import When
+from surefoot.runs._collect_weights import When
 from surefoot.runs.build import build, check
 from surefoot.runs.folder import RunFolder
+from surefoot.runs.restored_training import training_at
 from surefoot.runs.run import run
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.weights import training_at
 from surefoot.training.loop import Training
 
 ENSEMBLES: dict[str, dict[str, Any]] = {
