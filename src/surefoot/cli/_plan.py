@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from surefoot.cli._terminal import print_json, print_table, say, working
@@ -30,8 +29,8 @@ def measuring() -> Iterator[Callable[[int, int], None]]:
 
 def show_plan(study: "Study", plan: "Plan", *, json: bool) -> None:
     """All runs of a study with what becomes of each, on stdout, and the sums on stderr (in JSON: with them)."""
-    from surefoot.studies.criteria import criteria_table
-    from surefoot.studies.study import told_axes
+    from surefoot.studies.claim import rules_table
+    from surefoot.studies.study import describe_axes
 
     out = {trial.id for trial in plan.left_out}
     todo = {trial.id for trial in plan.trials}
@@ -47,7 +46,7 @@ def show_plan(study: "Study", plan: "Plan", *, json: bool) -> None:
             "study": study.name,
             "scale": study.scale,
             "axes": study.axes,
-            "claims": [asdict(criterion) for criterion in study.claims],
+            "claims": {rule.family: rule.to_dict() for rule in study.rules},
             "num_runs": len(study.specs),
             "num_to_do": len(plan.trials),
             "num_left_out": len(plan.left_out),
@@ -66,26 +65,26 @@ def show_plan(study: "Study", plan: "Plan", *, json: bool) -> None:
     ]
     title = f"Study {study.name} at scale {study.scale}: {len(study.specs)} runs, {len(plan.trials)} to do"
     print_table(Table("plan", title, ("run", "model", "loss", "state", "seconds"), tuple(rows)))
-    if study.claims:
-        print_table(criteria_table(study.claims))
-    say(told_axes(study.axes))
+    if study.rules:
+        print_table(rules_table(study.rules))
+    say(describe_axes(study.axes))
     say_plan(plan, shown=0)
 
 
 def say_plan(plan: "Plan", *, shown: int = _SHOWN) -> None:
     """How long it will take, why we think so, and what was left out, on stderr."""
     from surefoot.studies.cost import GRADIENTS
-    from surefoot.studies.plan import told
+    from surefoot.studies.plan import format_duration
 
     for note in plan.notes:
         say(note)
     if not plan.num_kinds:
         say("There is nothing to do.")
         return
-    hours, took = plan.wall_seconds / 3600, told(plan.calibration_seconds)
+    hours, took = plan.wall_seconds / 3600, format_duration(plan.calibration_seconds)
     at_a_time = "one run" if plan.num_workers == 1 else f"{plan.num_workers} runs"
     say(
-        f"About {hours:.2g} hours ({told(plan.wall_seconds)}), {at_a_time} at a time; told from "
+        f"About {hours:.2g} hours ({format_duration(plan.wall_seconds)}), {at_a_time} at a time; estimated from "
         f"{GRADIENTS} gradients of one run of each of {plan.num_kinds} kinds, which took {took}."
     )
     if plan.left_out:

@@ -13,6 +13,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from surefoot.runs.folder import RunFolder
+from surefoot.runs.trajectory import Trajectory
 from surefoot.table import Table
 
 
@@ -45,23 +46,20 @@ def print_table(table: Table) -> None:
 
 
 def print_run(folder: RunFolder, *, json: bool) -> None:
-    """A run's record and last row on stdout."""
+    """A run's record and last observation on stdout."""
+    from surefoot.report.run import last_observation
+
     record = folder.record
     rows, notes = folder.rows()
     for note in notes:
         say(note)
-    last = rows[-1] if rows else {}
     if json:
-        print_json({**record, "path": str(folder.path), "num_rows": len(rows), "last": last})
+        print_json({**record, "path": str(folder.path), "num_rows": len(rows), "last": rows[-1] if rows else {}})
         return
-    keys = dict.fromkeys(key.partition("/")[2] for key in last if "/" in key and "/bin_" not in key)
-    cells = tuple((key, last.get(f"train/{key}"), last.get(f"test/{key}")) for key in keys)
-    print_table(
-        Table("run", f"{folder.spec.label}, step {last.get('step', '-')}", ("quantity", "train", "test"), cells)
-    )
+    print_table(last_observation(Trajectory.of(folder.spec, rows), title=folder.spec.label))
     if (best := record.get("selected")) is not None:
-        told = ", ".join(f"{key} {best[f'test/{key}']:.3g}" for key in ("accuracy", "ece", "nll"))
-        print(f"lowest validation nll at step {best['step']}: test {told}; weights in {folder.selected.name}")
+        scores = ", ".join(f"{key} {best[f'test/{key}']:.3g}" for key in ("accuracy", "ece", "nll"))
+        print(f"lowest validation nll at step {best['step']}: test {scores}; weights in {folder.selected.name}")
     if folder.damaged:
         say("Its rows are not those that it ended with: do it again.")
     print(f"{record['status']}{': ' + record['reason'] if record.get('reason') else ''}; run folder {folder.path}")

@@ -33,12 +33,12 @@ class CompareCommand:
 
     def __call__(self) -> int:
         from surefoot.studies.compare import compare, method_named
-        from surefoot.studies.outcome import study_record, study_trajectories
+        from surefoot.studies.folder import StudyFolder
 
         with request():
             check_path("study", self.study)
-            record = study_record(self.study)
-            runs = study_trajectories(self.study)
+            folder = StudyFolder(self.study)
+            record, runs = folder.record, folder.trajectories
             pairs = compare(runs, self.a, self.b, quantities=self.quantities)
             first, second = (method_named(runs, name) for name in (self.a, self.b))
         if self.json:

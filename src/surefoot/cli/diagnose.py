@@ -10,9 +10,10 @@ from surefoot.cli._terminal import print_json, say, working
 from surefoot.cli.request import check_path, request
 
 if TYPE_CHECKING:
-    from surefoot.diagnosis.diagnosis import Diagnosis
+    from collections.abc import Sequence
 
-_MARKS = {"fine": "ok", "look": "!!", "undecided": "??", "try": "->", "nothing": "ok"}
+    from surefoot.diagnosis.diagnosis import Diagnosis
+    from surefoot.runs.stored import StoredRun
 
 
 @dataclass
@@ -46,12 +47,12 @@ class DiagnoseCommand:
             if not is_file and named:
                 raise ValueError(f"`--{named[0]}` goes with a file of predictions, and {self.path} is a folder.")
             with working("looking"):
-                found = [self._file()] if is_file else self._folder()
+                diagnoses = [self._file()] if is_file else self._folder()
         if self.json:
-            print_json([each.record() for each in found] if len(found) != 1 else found[0].record())
+            print_json([each.record() for each in diagnoses] if len(diagnoses) != 1 else diagnoses[0].record())
             return 0
-        for each in found:
-            print("\n".join(lines(each)))
+        for each in diagnoses:
+            print(each)
             print()
         return 0
 
@@ -72,34 +73,21 @@ class DiagnoseCommand:
         from surefoot.diagnosis.facts import run_facts
         from surefoot.diagnosis.measuring import weights_facts
         from surefoot.runs.folder import RunFolder
-        from surefoot.studies.outcome import study_runs
+        from surefoot.studies.folder import StudyFolder
 
         single = (self.path / "run.json").exists()
-        folders = [RunFolder(self.path)] if single else study_runs(self.path)
-        found = []
-        for folder in folders:
-            if folder.status == "damaged" and not single:
-                say(f"{folder.path} is damaged and left out.")
+        runs: Sequence[StoredRun] = [RunFolder(self.path)] if single else StudyFolder(self.path).runs
+        diagnoses = []
+        for stored in runs:
+            if stored.status == "damaged" and not single:
+                say(f"{stored.place} is damaged and left out.")
                 continue
-            rows, notes = folder.rows()
-            reason = str(folder.record.get("reason", ""))
-            facts = run_facts(folder.spec, rows, status=folder.status, reason=reason)
-            if single:
-                facts, note = weights_facts(facts, folder)
+            run, notes = stored.observed()
+            facts = run_facts(run, status=stored.status, reason=stored.reason)
+            if isinstance(stored, RunFolder) and single:
+                facts, note = weights_facts(facts, stored)
                 notes += [note] if note else []
             for note in notes:
                 say(note)
-            found.append(diagnose(facts))
-        return found
-
-
-def lines(diagnosis: "Diagnosis") -> list[str]:
-    """The diagnosis as lines of text."""
-    text = [diagnosis.subject]
-    text += [f"  {_MARKS[each.verdict]} {each.sentence}" for each in diagnosis.findings]
-    if not diagnosis.findings:
-        text.append("  ?? Nothing was observed that a diagnosis could go by.")
-    if diagnosis.advice:
-        text.append("Next")
-        text += [f"  {_MARKS[each.kind]} {each.sentence} [{each.source}]" for each in diagnosis.advice]
-    return text
+            diagnoses.append(diagnose(facts))
+        return diagnoses

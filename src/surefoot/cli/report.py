@@ -1,9 +1,8 @@
 """`surefoot report`: tables and page again, from what a folder holds."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import tyro
 
@@ -11,7 +10,12 @@ from surefoot.cli._terminal import print_json, print_run, print_table, say
 from surefoot.cli.request import check_path, request
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from surefoot.runs.folder import RunFolder
+    from surefoot.runs.trajectory import Trajectory
+    from surefoot.studies.folder import StudyFolder
+    from surefoot.studies.study_outcome import StudyOutcome
 
 
 @dataclass
@@ -26,7 +30,7 @@ class ReportCommand:
     out: Path | None = None
     """Where to write; into the folder itself if not given."""
     archive: bool = False
-    """Copy study.json, and of every run run.json and the compressed rows, to `out` as well: it then stands alone."""
+    """Write the study to `out` for keeping: its record, all runs' records, all rows compressed, and the tables."""
     no_page: bool = False
     """Leave out the HTML page, which needs the extra `report`."""
     figures: tuple[Literal["svg", "pdf", "png"], ...] = ()
@@ -35,51 +39,64 @@ class ReportCommand:
     """Print the outcome as JSON."""
 
     def __call__(self) -> int:
-        from surefoot.files import write_atomically
         from surefoot.report.page import check_extra
-        from surefoot.runs.folder import RunFolder
-        from surefoot.studies.outcome import study_outcome, study_runs
 
         with request():
             check_path("folder", self.folder)
             if self.figures or not self.no_page:
                 check_extra()
-        out = self.out or self.folder
-        if (self.folder / "run.json").exists():
-            with request():
-                run = RunFolder(self.folder)
-                print_run(run, json=self.json)
-                self._draw([run], out)
-                if not self.no_page:
-                    path = write_run_page(run, out)
-                    (say if self.json else print)(f"Report: {path.resolve()}")
-            return 0
-        with request():
-            if self.archive and out.resolve() == self.folder.resolve():
-                raise ValueError("`--archive` needs `--out`, a folder to copy to.")
-            outcome = study_outcome(self.folder)
-            out.mkdir(parents=True, exist_ok=True)
-            if self.archive:
-                write_atomically(out / "study.json", (self.folder / "study.json").read_bytes())
-                for run in study_runs(self.folder):
-                    if run.damaged:
-                        say(f"{run.path} is damaged and left out.")
-                    else:
-                        run.archive(out / "runs" / run.path.name)
-            self._draw(study_runs(self.folder), out)
-        show(outcome, self.folder, out, page=not self.no_page, json=self.json)
+            return self._run() if (self.folder / "run.json").exists() else self._study()
+
+    def _run(self) -> int:
+        from surefoot.runs.folder import RunFolder
+
+        run = RunFolder(self.folder)
+        print_run(run, json=self.json)
+        measured = run.measured_trajectory()
+        self._draw([] if measured is None else [measured])
+        if not self.no_page:
+            path = write_run_page(run, self._out)
+            (say if self.json else print)(f"Report: {path.resolve()}")
         return 0
 
-    def _draw(self, runs: "list[RunFolder]", out: Path) -> None:
+    def _study(self) -> int:
+        from surefoot.studies.folder import StudyFolder
+        from surefoot.studies.study_outcome import study_outcome
+
+        if self.archive and self._out.resolve() == self.folder.resolve():
+            raise ValueError("`--archive` needs `--out`, a folder to copy to.")
+        folder = StudyFolder(self.folder)
+        study = study_outcome(folder)
+        self._out.mkdir(parents=True, exist_ok=True)
+        if self.archive:
+            self._archive(folder)
+        self._draw(folder.trajectories)
+        show(study, folder, self._out, page=not self.no_page, json=self.json, archive=self.archive)
+        return 0
+
+    @property
+    def _out(self) -> Path:
+        return self.out or self.folder
+
+    def _archive(self, folder: "StudyFolder") -> None:
+        from surefoot.files import write_atomically
+        from surefoot.studies.archive import write_archive
+
+        for run in folder.runs:
+            if run.damaged:
+                say(f"{run.place} is damaged and left out.")
+        write_atomically(self._out / "study.json", (folder.path / "study.json").read_bytes())
+        write_archive([run for run in folder.runs if not run.damaged], self._out)
+
+    def _draw(self, runs: "Sequence[Trajectory]") -> None:
         from surefoot.report.figures import write_figures
 
         if self.figures:
-            held = [(run.spec, rows) for run in runs if (rows := run.measured()) is not None]
-            written = write_figures(out / "figures", held, formats=self.figures)
-            say(f"{len(written)} figures: {out / 'figures'}")
+            written = write_figures(self._out / "figures", runs, formats=self.figures)
+            say(f"{len(written)} figures: {self._out / 'figures'}")
 
 
-def write_run_page(run: "RunFolder", out: Path) -> Path:
+def write_run_page(stored: "RunFolder", out: Path) -> Path:
     """Write a run's report.html to `out`; returns its path."""
     from surefoot.diagnosis.diagnosis import diagnose
     from surefoot.diagnosis.facts import run_facts
@@ -87,33 +104,32 @@ def write_run_page(run: "RunFolder", out: Path) -> Path:
     from surefoot.files import write_atomically
     from surefoot.report.run import run_page
 
-    rows, _ = run.rows()
-    facts = run_facts(run.spec, rows, status=run.status, reason=str(run.record.get("reason", "")))
-    facts, note = weights_facts(facts, run)
+    run, _ = stored.observed()
+    facts, note = weights_facts(run_facts(run, status=stored.status, reason=stored.reason), stored)
     if note:
         say(note)
     out.mkdir(parents=True, exist_ok=True)
     page = out / "report.html"
-    write_atomically(page, run_page(run.record, run.spec, rows, diagnose(facts)).html().encode())
+    write_atomically(page, run_page(stored.record, run, diagnose(facts)).html().encode())
     return page
 
 
-def show(outcome: Mapping[str, Any], folder: Path, out: Path, *, page: bool, json: bool) -> None:
+def show(
+    study: "StudyOutcome", folder: "StudyFolder", out: Path, *, page: bool, json: bool, archive: bool = False
+) -> None:
     """Write a study's files to `out`, print its tables (or JSON) and the page's path."""
-    from surefoot.report.study import all_tables, not_done, plain, write_page, write_tables
-    from surefoot.studies.outcome import study_trajectories
+    from surefoot.report.study import all_tables, not_done_table, write_page, write_tables
 
     with request():
-        write_tables(out, outcome)
-        runs = [(run.spec, run.rows) for run in study_trajectories(folder)]
-        path = write_page(out, outcome, runs) if page else None
-    for note in outcome["notes"]:
+        write_tables(out, study, archive=archive)
+        path = write_page(out, study, folder.trajectories) if page else None
+    for note in study.notes:
         say(note)
     if json:
-        print_json(plain(outcome))
+        print_json(study.to_dict())
     else:
-        for table in (outcome["tables"][0], outcome["claims"], *not_done(outcome)):
+        for table in (*study.outcome.tables[:1], study.outcome.claims_table, *not_done_table(study)):
             print_table(table)
-        print(f"All {len(all_tables(outcome))} tables: {(out / 'tables.md').resolve()}")
+        print(f"All {len(all_tables(study))} tables: {(out / 'tables.md').resolve()}")
     if path is not None:
         (say if json else print)(f"Report: {path.resolve()}")

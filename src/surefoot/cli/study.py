@@ -65,11 +65,12 @@ class StudyCommand:
         from surefoot.report.page import check_extra
         from surefoot.runs.provenance import made_alike
         from surefoot.studies.engines import make_engine
-        from surefoot.studies.outcome import study_outcome, study_runs
+        from surefoot.studies.folder import StudyFolder
         from surefoot.studies.plan import duration, plan
         from surefoot.studies.reuse import made_elsewhere, take
         from surefoot.studies.run import conduct, missing, preflight
         from surefoot.studies.study import read_study
+        from surefoot.studies.study_outcome import study_outcome
 
         with ExitStack() as held:
             with request():
@@ -113,12 +114,13 @@ class StudyCommand:
             except OSError as error:
                 say(f"surefoot: the study stopped: {error}")
                 return 1
-        stale = [run for run in study_runs(root) if run.status != "damaged" and not made_alike(run.record)]
+        folder = StudyFolder(root)
+        stale = [run for run in folder.runs if run.status != "damaged" and not made_alike(run.record)]
         if stale:
             say(f"{len(stale)} runs were made by other code or versions and are used as they are: see --rerun stale.")
         with request():
-            outcome = study_outcome(root)
-        show(outcome, root, root, page=not self.no_page, json=self.json)
+            outcome = study_outcome(folder)
+        show(outcome, folder, root, page=not self.no_page, json=self.json)
         return 0 if all(event.status in ("done", "diverged") for event in ended.values()) else 1
 
     def _num_workers(self, study: "Study") -> int:

@@ -1,6 +1,7 @@
 """`surefoot watch`: the page of runs while they are being written."""
 
 import hashlib
+import math
 import sys
 import time
 from dataclasses import dataclass
@@ -14,9 +15,12 @@ from surefoot.cli.request import check_path, request
 from surefoot.table import Cell, Table
 
 if TYPE_CHECKING:
-    from surefoot.runs.folder import RunFolder
+    from collections.abc import Sequence
+
+    from surefoot.runs.stored import StoredRun
 
 _FILES = ("run.json", "metrics.jsonl", "metrics.jsonl.gz")
+_STUDY_FILES = ("study.json", "runs.jsonl")
 _OPEN = ("running", "absent", "interrupted")
 
 
@@ -93,22 +97,22 @@ class WatchCommand:
                 time.sleep(self.seconds)
 
 
-def folders(root: Path) -> "list[RunFolder]":
-    """The folders of the runs, those that exist; freshly read."""
+def stored_runs(root: Path) -> "Sequence[StoredRun]":
+    """The runs of a run's or a study's folder, those that exist; freshly read."""
     from surefoot.runs.folder import RunFolder
-    from surefoot.studies.outcome import study_runs
+    from surefoot.studies.folder import StudyFolder
 
-    return [RunFolder(root)] if (root / "run.json").exists() else study_runs(root)
+    return [RunFolder(root)] if (root / "run.json").exists() else StudyFolder(root).runs
 
 
 def version(root: Path) -> str:
     """Changes whenever a record or a row is written."""
     runs = [root] if (root / "run.json").exists() else sorted((root / "runs").glob("*"))
     marks = []
-    for path in [*(run / name for run in runs for name in _FILES), root / "study.json"]:
+    for path in [*(run / name for run in runs for name in _FILES), *(root / name for name in _STUDY_FILES)]:
         try:
-            found = path.stat()
-            marks.append(f"{found.st_size}.{found.st_mtime_ns}")
+            state = path.stat()
+            marks.append(f"{state.st_size}.{state.st_mtime_ns}")
         except OSError:
             marks.append("-")
     return hashlib.sha256(" ".join(marks).encode()).hexdigest()[:16]
@@ -120,31 +124,33 @@ def live_page(root: Path) -> str:
     from surefoot.diagnosis.facts import run_facts
     from surefoot.report.run import run_page
     from surefoot.report.study import study_page
-    from surefoot.studies.outcome import study_outcome
+    from surefoot.studies.folder import StudyFolder
+    from surefoot.studies.study_outcome import study_outcome
 
-    runs = [(folder, folder.rows()[0]) for folder in folders(root)]
     if (root / "run.json").exists():
-        ((folder, rows),) = runs
-        facts = run_facts(folder.spec, rows, status=folder.status, reason=str(folder.record.get("reason", "")))
-        return run_page(folder.record, folder.spec, rows, diagnose(facts), live=True).html()
-    held = [(folder.spec, rows) for folder, rows in runs if rows and folder.status != "damaged"]
-    return study_page(study_outcome(root), held, live=True).html()
+        (stored,) = stored_runs(root)
+        run, _ = stored.observed()
+        facts = run_facts(run, status=stored.status, reason=stored.reason)
+        return run_page(stored.record, run, diagnose(facts), live=True).html()
+    folder = StudyFolder(root)
+    begun = [run.observed()[0] for run in folder.runs if run.status != "damaged"]
+    return study_page(study_outcome(folder), [run for run in begun if len(run)], live=True).html()
 
 
 def progress_table(root: Path) -> Table:
     """How far every run is, and its last observation."""
     rows: list[tuple[Cell, ...]] = []
-    for folder in folders(root):
-        if folder.status == "damaged":
-            rows.append((folder.path.name, folder.status, *[None] * 6))
+    keys = ("train/accuracy", "test/accuracy", "train/ece", "test/ece", "train/ggn_sharpness")
+    for stored in stored_runs(root):
+        if stored.status == "damaged":
+            rows.append((stored.name, stored.status, *[None] * 6))
             continue
-        observed, _ = folder.rows()
-        last = observed[-1] if observed else {}
-        done = last.get("gradients")
-        unplanned = folder.record.get("watched", {}).get("num_steps", 1) is None  # nobody said how long it will be
-        share = None if done is None or unplanned else f"{100 * done / folder.spec.budget:.0f} %"
-        keys = ("train/accuracy", "test/accuracy", "train/ece", "test/ece", "train/ggn_sharpness")
-        rows.append((folder.spec.label, folder.status, share, *(last.get(key) for key in keys)))
+        run, _ = stored.observed()
+        done = run.last("gradients")
+        unplanned = stored.record.get("watched", {}).get("num_steps", 1) is None  # nobody said how long it will be
+        share = None if math.isnan(done) or unplanned else f"{100 * done / run.spec.budget:.0f} %"
+        values = [run.last(key) for key in keys]
+        rows.append((run.spec.label, stored.status, share, *(None if math.isnan(x) else x for x in values)))
     columns = ("run", "status", "done", "train acc.", "test acc.", "train ECE", "test ECE", "GN sharpness")
     note = () if rows else ("No run has begun.",)
     return Table("watch", str(root), columns, tuple(rows), note)

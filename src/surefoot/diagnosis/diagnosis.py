@@ -15,6 +15,7 @@ from surefoot.runs.trajectory import Trajectory
 Verdict = Literal["fine", "look", "undecided"]
 NEAR_EDGE = 0.9  # of 2/lr: as in the study of certificates
 _ALPHA = 0.05
+_MARKS = {"fine": "ok", "look": "!!", "undecided": "??", "try": "->", "nothing": "ok"}
 _NAMED = 3  # classes, bins or samples named in a sentence
 
 
@@ -40,6 +41,17 @@ class Diagnosis:
         """As JSON can hold it; what is not finite is null."""
         cleaned: dict[str, Any] = _clean(asdict(self))
         return cleaned
+
+    def __str__(self) -> str:
+        """The diagnosis as lines of text, each with a mark: ok, !! look at it, ?? undecided, -> try it."""
+        lines = [self.subject]
+        lines += [f"  {_MARKS[each.verdict]} {each.sentence}" for each in self.findings]
+        if not self.findings:
+            lines.append("  ?? Nothing was observed that a diagnosis could go by.")
+        if self.advice:
+            lines.append("Next")
+            lines += [f"  {_MARKS[each.kind]} {each.sentence} [{each.source}]" for each in self.advice]
+        return "\n".join(lines)
 
 
 def diagnose(facts: Facts) -> Diagnosis:

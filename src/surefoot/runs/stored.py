@@ -95,9 +95,10 @@ class StoredRun(ABC):
         rows, unread = self._read(content)
         return rows, [*notes, *unread]
 
-    def trajectory(self) -> Trajectory:
-        """What the run has measured so far, in the rows that can be read."""
-        return Trajectory.of(self.spec, self.rows()[0])
+    def observed(self) -> tuple[Trajectory, list[str]]:
+        """What the run has measured so far, and a note for every line that could not be read."""
+        rows, notes = self.rows()
+        return Trajectory.of(self.spec, rows), notes
 
     def measured_trajectory(self) -> Trajectory | None:
         """What a run that is done measured; None where `measured` is."""
