@@ -99,6 +99,42 @@ def disjunction(verdicts: Iterable[Verdict]) -> Verdict:
     return conjunction(verdict.opposite for verdict in verdicts).opposite
 
 
+def counted_claim(
+    id: str,
+    statement: str,
+    cases: Sequence[bool],
+    *,
+    measured: str,
+    unit: str = "runs",
+    fewest: int = 1,
+    setting: str = "",
+) -> Claim:
+    """The claim that something is true of every case; its estimate is the share of cases.
+
+    Args:
+        id: The claim's id.
+        statement: What is claimed.
+        cases: Whether it is true of each.
+        measured: The count as tables print it.
+        unit: What a case is.
+        fewest: How many cases a reproduction needs.
+        setting: Where the claim is judged.
+
+    >>> str(counted_claim("a", "A", [True, False], measured="in 1 of 2 runs").verdict)
+    'not seen at this scale'
+    """
+    return Claim(
+        id=id,
+        statement=statement,
+        verdict=Verdict.of(all(cases), decided=len(cases) >= fewest or not all(cases)),
+        estimate=sum(cases) / len(cases) if cases else None,
+        n=(len(cases),),
+        unit=unit,
+        setting=setting,
+        measured=measured,
+    )
+
+
 def slug(text: object) -> str:
     """A text as a part of an id: lower case, hyphens for anything else.
 

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from surefoot.runs.trajectory import Sampling, Trajectory
-from surefoot.studies.claim import Verdict
+from surefoot.studies.claim import Claim, Verdict
 from surefoot.studies.intervals import t_interval
 from surefoot.table import Estimate
 
@@ -111,8 +111,41 @@ def ranks(values: Sequence[float]) -> list[float]:
 
 def positive(samplings: Sequence[Correlation]) -> Verdict:
     """What the intervals of a correlation, one per sampling of steps, say about the claim that it is positive."""
-    known = [item.interval for item in samplings if item.interval is not None]
-    decided = len(known) == len(samplings)
-    if decided and all(low > 0 for low, _ in known):
+    return all_above_zero([item.interval for item in samplings])
+
+
+def all_above_zero(intervals: Sequence[tuple[float, float] | None]) -> Verdict:
+    """Reproduced where all intervals lie above 0, not seen where all lie below, inconclusive otherwise.
+
+    >>> str(all_above_zero([(0.1, 0.9), (0.2, 0.8)])), str(all_above_zero([(0.1, 0.9), None]))
+    ('reproduced', 'inconclusive')
+    """
+    decided = [interval for interval in intervals if interval is not None]
+    if len(decided) < len(intervals):
+        return Verdict.INCONCLUSIVE
+    if all(low > 0 for low, _ in decided):
         return Verdict.REPRODUCED
-    return Verdict.NOT_SEEN if decided and all(high < 0 for _, high in known) else Verdict.INCONCLUSIVE
+    return Verdict.NOT_SEEN if all(high < 0 for _, high in decided) else Verdict.INCONCLUSIVE
+
+
+def correlation_claim(id: str, statement: str, samplings: Sequence[Correlation], *, verdict: Verdict) -> Claim:
+    """A claim about a correlation, with its numbers over the first sampling of steps, and all of them as text.
+
+    Args:
+        id: The claim's id.
+        statement: What is claimed.
+        samplings: The correlation over each sampling of steps that the claim is judged by.
+        verdict: What these say, as by `positive`.
+    """
+    low, high = samplings[0].interval or (None, None)
+    return Claim(
+        id=id,
+        statement=statement,
+        verdict=verdict,
+        estimate=samplings[0].mean,
+        low=low,
+        high=high,
+        n=(samplings[0].n,),
+        unit="learning rates",
+        measured="; ".join(f"{SPACING[item.sampling]} steps: {item}" for item in samplings),
+    )

@@ -1,5 +1,6 @@
 """Do calibration error and curvature rise and fall together while a network trains?"""
 
 from surefoot_papers.too_sharp.coupling.analysis import check, outcome
+from surefoot_papers.too_sharp.coupling.figure import FIGURES
 
-__all__ = ["check", "outcome"]
+__all__ = ["FIGURES", "check", "outcome"]

@@ -4,33 +4,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from surefoot.studies.correlation import SPACING, Trajectory
+from surefoot.runs.trajectory import Sampling, Trajectory
+from surefoot.studies.correlation import SPACING, r_of, ranks
 from surefoot.table import Cell, Table
-from surefoot_papers.too_sharp.certificates.proxies import ranks
 
 FEWEST_RATES = 3  # learning rates under a rank correlation
 
 
-def rank_between(runs: Sequence[Trajectory], optimizer: str, *, sampling: str) -> float | None:
+def rank_between(runs: Sequence[Trajectory], optimizer: str, *, sampling: Sampling) -> float | None:
     """Spearman's r, over an optimizer's learning rates, of mean GN sharpness with mean training ECE along the run.
 
     Each learning rate counts once, as the mean over its seeds. None where there are too few or one does not vary.
     """
     by_lr: dict[float, list[tuple[float, float]]] = {}
     for run in runs:
-        rows = run.chosen(sampling, "whole")
-        known = [(row["train/ggn_sharpness"], row["train/ece"]) for row in rows]
-        pairs = [(sharpness, error) for sharpness, error in known if sharpness is not None and error is not None]
-        if run.optimizer == optimizer and pairs:
-            sharp, error = np.mean(pairs, axis=0).tolist()
-            by_lr.setdefault(run.lr, []).append((sharp, error))
-    if len(by_lr) < FEWEST_RATES:
-        return None
-    means = [np.mean(values, axis=0).tolist() for values in by_lr.values()]
-    x, y = (ranks(column) for column in zip(*means, strict=True))
-    if len(set(x)) == 1 or len(set(y)) == 1:
-        return None
-    return float(np.corrcoef(x, y)[0, 1])
+        sharpness, error = run.window(sampling).known("train/ggn_sharpness", "train/ece")
+        if run.optimizer == optimizer and len(sharpness):
+            by_lr.setdefault(run.lr, []).append((float(sharpness.mean()), float(error.mean())))
+    means = np.array([np.mean(values, axis=0) for values in by_lr.values()]).reshape(-1, 2)
+    return r_of(*(ranks(column) for column in means.T.tolist()), fewest=FEWEST_RATES)
 
 
 def between_runs(runs: Sequence[Trajectory], optimizers: Sequence[str]) -> Table:
