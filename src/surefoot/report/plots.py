@@ -1,8 +1,8 @@
 """Figures as SVG text, the same bytes every time."""
 
 import io
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.trajectory import Trajectory
@@ -30,30 +30,6 @@ OPTIMIZER_COLOURS = {
 }
 OTHER_COLOUR = "#777777"
 OVER, UNDER = "#D55E00", "#0072B2"  # over- and underconfident
-
-
-def correlation_by_end(curves: Sequence[Mapping[str, Any]], *, optimizers: Sequence[str]) -> str:
-    """Pearson r of ECE with sharpness over the run from its start to each end step."""
-    kinds = list(curves[0]["r"]) if curves else []
-
-    def draw(figure: "Figure") -> None:
-        axes = figure.subplots(1, max(1, len(kinds)), sharey=True, squeeze=False)
-        for ax, kind in zip(axes[0], kinds, strict=False):
-            for curve in curves:
-                share = [step / curve["steps"][-1] for step in curve["steps"]]
-                known = [(s, r) for s, r in zip(share, curve["r"][kind], strict=True) if r is not None]
-                if known:
-                    ax.plot(*zip(*known, strict=True), color=colour_of(curve["optimizer"]), linewidth=1)
-            ax.axhline(0, color="grey", linewidth=0.6)
-            ax.set_title(kind, fontsize=9)
-        figure.supxlabel("end of the window, share of the run", fontsize=10)
-        axes[0][0].set_ylabel("Pearson r")
-        axes[0][0].set_ylim(-1.05, 1.05)
-        for optimizer in optimizers:
-            axes[0][0].plot([], [], color=colour_of(optimizer), label=optimizer)
-        axes[0][0].legend(frameon=False, fontsize=8)
-
-    return svg(draw, size=(10, 3.4), name="correlation-by-end")
 
 
 def stability(runs: Sequence[Run]) -> str:

@@ -31,19 +31,19 @@ TRAINING: Pair = ("train", "ece", "train")
 TEST: Pair = ("test", "ece", "test")
 TEST_OF_TRAINING: Pair = ("test", "ece", "train")
 NOTES = (
-    "In brackets the 95 % t-interval of the mean over learning rates, cut to [-1, 1]. A correlation is reproduced where "
-    "both intervals lie above 0, not seen where both lie below, and inconclusive otherwise. GN: largest eigenvalue of "
-    "the Gauss-Newton matrix. Batch sharpness: mean curvature along the gradients of batches. KCE: kernel calibration "
-    "error of the top label.",
+    "In brackets the 95 % t-interval of the mean over learning rates, cut to [-1, 1]. A correlation is reproduced "
+    "where both intervals lie above 0, not seen where both lie below, and inconclusive otherwise. GN: largest "
+    "eigenvalue of the Gauss-Newton matrix. Batch sharpness: mean curvature along the gradients of batches. KCE: "
+    "kernel calibration error of the top label.",
     "Before interpolation: up to the first observed step with every training sample classified correctly. A run that "
     "never interpolates is all before. After it: over equally spaced steps, of runs that interpolate.",
     f"Hardly: both intervals within {HARDLY:g} of 0, our choice; not seen where both lie outside. KCE and ECE are "
     "compared in the cells that the paper's table has, which BulkSGD is not in.",
     f"About the same time: the later peak at most {TOGETHER:g} times as many steps from the start, our choice. A run "
     "that ends at a peak does not show it.",
-    "Lower sharpness, lower ECE: Spearman's r between the learning rates of an optimizer, its mean over optimizers with "
-    f"the t-interval of that; an optimizer needs {FEWEST_RATES} learning rates. Ranks are coarse: where all optimizers "
-    "agree the interval has no width. A learning rate may move both.",
+    "Lower sharpness, lower ECE: Spearman's r between the learning rates of an optimizer, its mean over optimizers "
+    f"with the t-interval of that; an optimizer needs {FEWEST_RATES} learning rates. Ranks are coarse: where all "
+    "optimizers agree the interval has no width. A learning rate may move both.",
 )
 
 

@@ -1,4 +1,4 @@
-"""The figures of the coupling study: calibration error beside curvature, and how their correlation depends on the end."""
+"""The figures of the coupling study: calibration error beside curvature, and their correlation by where a run ends."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -43,7 +43,7 @@ def correlation_by_end(runs: Sequence[Trajectory]) -> str:
         panels = figure.subplots(1, max(1, len(pairs)), sharey=True, squeeze=False)[0]
         for axes, pair in zip(panels, pairs, strict=False):
             for run in evenly(runs, MOST_CURVES):
-                axes.plot(*_by_end(run, pair), color=colour_of(run.optimizer), linewidth=1)
+                axes.plot(*by_end(run, pair), color=colour_of(run.optimizer), linewidth=1)
             axes.axhline(0, color="grey", linewidth=0.6)
             axes.set_title(f"{pair[0]} ECE, {NAMES[pair[2]]}", fontsize=9)
         figure.supxlabel("end of the window, share of the run", fontsize=10)
@@ -56,7 +56,7 @@ def correlation_by_end(runs: Sequence[Trajectory]) -> str:
     return svg(draw, size=(10, 3.4), name="correlation-by-end")
 
 
-def _by_end(run: Trajectory, pair: Pair) -> tuple[list[float], list[float]]:
+def by_end(run: Trajectory, pair: Pair) -> tuple[list[float], list[float]]:
     """Each end of the run, as a share of it, and r up to there; ends at which r is not defined are left out."""
     split, error, sharpness = pair
     grid = run.window("equal")
