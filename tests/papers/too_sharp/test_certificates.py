@@ -7,8 +7,8 @@ from surefoot.runs.spec import RunSpec
 from surefoot.studies.correlation import Trajectory
 from surefoot.training.schedule import Schedule
 from surefoot_papers.too_sharp.certificates.analysis import check, outcome
-from surefoot_papers.too_sharp.certificates.carriers import evenly, leader, phases, shares
-from surefoot_papers.too_sharp.certificates.constants import spread
+from surefoot_papers.too_sharp.certificates._carriers import evenly, leader, phases, shares
+from surefoot_papers.too_sharp.certificates._constants import spread
 
 
 def trajectory(

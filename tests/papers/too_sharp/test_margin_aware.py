@@ -12,8 +12,8 @@ from surefoot.runs.spec import RunSpec
 from surefoot.studies.correlation import Trajectory
 from surefoot.studies.study import read_study
 from surefoot_papers.too_sharp.margin_aware import analysis as margin_aware
-from surefoot_papers.too_sharp.margin_aware.claims import corrupted, kept
-from surefoot_papers.too_sharp.margin_aware.tuned import gaps, method_of, setting_of, settings, tuned, usual
+from surefoot_papers.too_sharp.margin_aware._claims import corrupted, kept
+from surefoot_papers.too_sharp.margin_aware._tuned import gaps, method_of, setting_of, settings, tuned, usual
 
 OBSERVERS = {"curvature": False, "scores": {}, "posthoc": {}}
 

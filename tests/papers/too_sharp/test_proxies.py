@@ -3,7 +3,7 @@ from scipy.stats import spearmanr
 
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.correlation import Trajectory
-from surefoot_papers.too_sharp.certificates.proxies import proxies, rank_correlations, spearman
+from surefoot_papers.too_sharp.certificates._proxies import proxies, rank_correlations, spearman
 
 
 def test_spearman_is_scipys_with_ties() -> None:

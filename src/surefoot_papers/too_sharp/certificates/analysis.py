@@ -9,10 +9,10 @@ from surefoot.runs.trajectory import Row
 from surefoot.studies.analysis import need_observers
 from surefoot.studies.correlation import Trajectory
 from surefoot.table import Cell, Table
-from surefoot_papers.too_sharp.certificates.carriers import carriers
-from surefoot_papers.too_sharp.certificates.claims import certificate_claims
-from surefoot_papers.too_sharp.certificates.constants import architectures, constants, widths_of
-from surefoot_papers.too_sharp.certificates.proxies import proxies
+from surefoot_papers.too_sharp.certificates._carriers import carriers
+from surefoot_papers.too_sharp.certificates._claims import certificate_claims
+from surefoot_papers.too_sharp.certificates._constants import architectures, constants, widths_of
+from surefoot_papers.too_sharp.certificates._proxies import proxies
 
 BOUNDS = {  # quantity of the bound -> what it bounds, and its name for people
     "bound_ece": ("certified_ece", "ECE <= (K - 1) Q (4.1)"),

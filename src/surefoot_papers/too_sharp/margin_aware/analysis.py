@@ -8,7 +8,7 @@ from surefoot.studies.analysis import need_observers
 from surefoot.studies.correlation import Trajectory
 from surefoot.studies.paired import with_interval
 from surefoot.table import Cell, Estimate, Table
-from surefoot_papers.too_sharp.margin_aware.claims import (
+from surefoot_papers.too_sharp.margin_aware._claims import (
     corrupted,
     kept,
     lengthened,
@@ -17,7 +17,7 @@ from surefoot_papers.too_sharp.margin_aware.claims import (
     paired,
     pooled,
 )
-from surefoot_papers.too_sharp.margin_aware.tuned import LONGER, OURS, PLAIN, method_of, settings, tuned
+from surefoot_papers.too_sharp.margin_aware._tuned import LONGER, OURS, PLAIN, method_of, settings, tuned
 
 SCORES = {"test/accuracy": "accuracy", "test/ece": "ECE", "test/debiased_rms_ce": "debiased RMSCE", "test/nll": "NLL"}
 TEMPERED = {  # what becomes of them by a temperature, where it is measured

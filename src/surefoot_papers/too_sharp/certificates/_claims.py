@@ -7,10 +7,10 @@ from statistics import median
 from surefoot.runs.trajectory import Row
 from surefoot.studies.correlation import Trajectory, pearson
 from surefoot.table import Cell, Estimate, Table
-from surefoot_papers.too_sharp.certificates.bounds import bound_claims
-from surefoot_papers.too_sharp.certificates.carriers import PHASES, evenly, leader, phases, shares
-from surefoot_papers.too_sharp.certificates.constants import growth, spread
-from surefoot_papers.too_sharp.certificates.proxies import rank_correlations
+from surefoot_papers.too_sharp.certificates._bounds import bound_claims
+from surefoot_papers.too_sharp.certificates._carriers import PHASES, evenly, leader, phases, shares
+from surefoot_papers.too_sharp.certificates._constants import growth, spread
+from surefoot_papers.too_sharp.certificates._proxies import rank_correlations
 
 FEWEST_RUNS = 2  # below which a claim about runs is not judged
 COUPLED = 0.5  # the r from which on we call two quantities coupled

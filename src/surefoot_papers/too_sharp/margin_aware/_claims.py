@@ -6,7 +6,7 @@ from surefoot.runs.selection import selected
 from surefoot.studies.correlation import Trajectory
 from surefoot.studies.paired import interval_of, verdict, with_interval
 from surefoot.table import Cell, Table
-from surefoot_papers.too_sharp.margin_aware.tuned import LONGER, OURS, PLAIN, Ends, gaps, method_of, tuned, usual
+from surefoot_papers.too_sharp.margin_aware._tuned import LONGER, OURS, PLAIN, Ends, gaps, method_of, tuned, usual
 
 MISCALIBRATED = 0.05  # debiased, of cross-entropy: below, there is nothing to cut
 CUTS = {"muon": 3.4}  # reported for the paper, second-hand
