@@ -57,37 +57,6 @@ def stability(runs: Sequence[Run]) -> str:
     return svg(draw, size=(4 * len(runs), 3.6), name="stability")
 
 
-def bounds(runs: Sequence[Run]) -> str:
-    """The bounds on ECE and sharpness and what they bound over the steps, one column per run with the most steps."""
-    longest = max(spec.budget for spec, _ in runs)
-    chosen = [run for run in runs if run[1] and 2 * run[0].budget >= longest][:5]
-    panels = (
-        ("certified_ece", (("bound_ece", "#D55E00"), ("bound_ece_ours", "#009E73")), "ECE"),
-        ("certified_sharpness", (("bound_sharpness", "#D55E00"), ("bound_sharpness_ours", "#009E73")), "GN sharpness"),
-    )
-
-    def draw(figure: "Figure") -> None:
-        grid = figure.subplots(2, len(chosen), squeeze=False, sharex="col", sharey="row")
-        for column, (spec, rows) in enumerate(chosen):
-            inside = next((row["step"] for row in rows if (row.get("train/interpolating") or 0) > 0), None)
-            for axes, (measured, limits, name) in zip(grid[:, column], panels, strict=True):
-                axes.plot(*series(rows, "step", f"train/{measured}"), color="#0072B2", label="measured")
-                for key, colour in limits:
-                    label = "ours" if key.endswith("ours") else "Theorem 4.1"
-                    axes.plot(*series(rows, "step", f"train/{key}"), color=colour, linestyle="--", label=label)
-                if inside is not None:
-                    axes.axvline(inside, color="grey", linestyle=":", linewidth=1)
-                axes.set_yscale("log")
-                if column == 0:
-                    axes.set_ylabel(name)
-            grid[0][column].set_title(f"{spec.variant}, lr {_lr(spec):.4g}", fontsize=8)
-            grid[1][column].set_xlabel("step")
-        handles, labels = grid[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
-
-    return svg(draw, size=(2.6 * len(chosen), 5), name="certificates")
-
-
 def climbs(runs: Sequence[Run]) -> str:
     """The curvature on SAM's path against what the lemma allows, and lambda against lambda_0, by optimizer."""
     columns = list({spec.optimizer.name: (spec, rows) for spec, rows in reversed(runs)}.values())[::-1]

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 from statistics import median
-from typing import Any
 
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.trajectory import Row
+from surefoot.runs.trajectory import Trajectory
 from surefoot.studies.analysis import need_observers
-from surefoot.studies.correlation import Trajectory
+from surefoot.studies.outcome import Outcome
 from surefoot.table import Cell, Table
 from surefoot_papers.too_sharp.certificates._carriers import carriers
-from surefoot_papers.too_sharp.certificates._claims import certificate_claims
-from surefoot_papers.too_sharp.certificates._constants import architectures, constants, widths_of
+from surefoot_papers.too_sharp.certificates._claims import NOTES, TITLE, certificate_claims
+from surefoot_papers.too_sharp.certificates._constants import architectures, constants, measured, widths_of
 from surefoot_papers.too_sharp.certificates._proxies import proxies
 
 BOUNDS = {  # quantity of the bound -> what it bounds, and its name for people
@@ -28,36 +27,43 @@ def check(spec: RunSpec) -> None:
     need_observers(spec, "certificates", "margins", "calibration", "curvature")
 
 
-def outcome(runs: Iterable[Trajectory]) -> dict[str, Any]:
+def outcome(runs: Iterable[Trajectory]) -> Outcome:
     """Slacks, constants, shares and claims; runs with other widths than the first are there for the constants."""
-    found = [run for run in runs if run.rows]
-    common = widths_of(found[0]) if found else ()
-    along = [run for run in found if widths_of(run) == common]
-    tables = (_slacks(along), constants(along), architectures(found), carriers(along), _deciles(along), proxies(along))
-    return {
-        "figures": "certificates",
-        "cells": [],
-        "tables": [table for table in tables if table is not None],
-        "claims": certificate_claims(found, along),
-        "curves": [],
-    }
+    observed = [run for run in runs if len(run)]
+    common = widths_of(observed[0]) if observed else ()
+    along = [run for run in observed if widths_of(run) == common]
+    tables = (
+        *(_slacks(along), constants(along), architectures(observed), carriers(along)),
+        *(_deciles(along), proxies(along)),
+    )
+    return Outcome(
+        tables=tuple(table for table in tables if table is not None),
+        claims=certificate_claims(observed, along),
+        title=TITLE,
+        notes=NOTES,
+    )
 
 
-def _slack(row: Row, split: str, bound: str) -> float | None:
-    measured, limit = row[f"{split}/{BOUNDS[bound][0]}"], row[f"{split}/{bound}"]
-    return limit / measured if measured and limit else None
+def _slack(run: Trajectory, split: str, bound: str) -> list[float]:
+    """The bound over what it bounds, at the observed steps where neither is 0."""
+    value, limit = run.known(f"{split}/{BOUNDS[bound][0]}", f"{split}/{bound}")
+    where = (value != 0) & (limit != 0)
+    slack: list[float] = (limit[where] / value[where]).tolist()
+    return slack
+
+
+def _failures(run: Trajectory, split: str) -> str | None:
+    counts = run.known(f"{split}/failed")[0]
+    return f"{int(counts.sum())} in {len(counts)} steps" if len(counts) else None
 
 
 def _slacks(runs: Sequence[Trajectory]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for run in runs:
         for split in ("train", "test"):
-            failed = sum(int(row[f"{split}/failed"] or 0) for row in run.rows)
-            cells: list[Cell] = []
-            for bound in BOUNDS:
-                known = [slack for row in run.rows if (slack := _slack(row, split, bound)) is not None]
-                cells.append(f"{median(known):.3g} ({min(known):.3g} to {max(known):.3g})" if known else None)
-            rows.append((run.spec.variant, run.lr, split, *cells, f"{failed} in {len(run.rows)} steps"))
+            slacks = [_slack(run, split, bound) for bound in BOUNDS]
+            cells = [f"{median(each):.3g} ({min(each):.3g} to {max(each):.3g})" if each else None for each in slacks]
+            rows.append((run.spec.variant, run.lr, split, *cells, _failures(run, split)))
     return Table(
         name="slacks",
         title="Bound over measured value along training: median (smallest to largest)",
@@ -71,8 +77,7 @@ def _deciles(runs: Sequence[Trajectory]) -> Table | None:
     rows: list[tuple[Cell, ...]] = []
     for run in (run for run in runs if "robust_margins" in run.spec.observers):
         for split in ("train", "test"):
-            last = run.rows[-1]
-            gaps = [last.get(f"{split}/ece_decile_{number:02d}") for number in range(1, 11)]
+            gaps = [measured(run.last(f"{split}/ece_decile_{number:02d}")) for number in range(1, 11)]
             rows.append((run.spec.variant, run.lr, split, *gaps))
     if not rows:
         return None
