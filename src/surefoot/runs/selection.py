@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.trajectory import Row
+from surefoot.runs.trajectory import Row, Trajectory
 
 JUDGE = "validation/nll"
 
@@ -16,6 +18,11 @@ def selected(rows: Sequence[Row]) -> Row | None:
     """
     known = [(value, place) for place, row in enumerate(rows) if (value := row.get(JUDGE)) is not None]
     return rows[min(known)[1]] if known else None
+
+
+def selected_place(run: Trajectory) -> int | None:
+    """The place of that observation in a trajectory."""
+    return int(np.nanargmin(run[JUDGE])) if run.has(JUDGE) else None
 
 
 def check_selection(spec: RunSpec, *, has_validation: bool) -> None:

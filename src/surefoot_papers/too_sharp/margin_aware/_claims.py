@@ -1,24 +1,39 @@
 """What the margin-aware objective should do, judged by runs."""
 
+import math
 from collections.abc import Iterator, Sequence
 
-from surefoot.runs.selection import selected
-from surefoot.studies.correlation import Trajectory
-from surefoot.studies.paired import interval_of, verdict, with_interval
-from surefoot.table import Cell, Table
-from surefoot_papers.too_sharp.margin_aware._tuned import LONGER, OURS, PLAIN, Ends, gaps, method_of, tuned, usual
+import numpy as np
+
+from surefoot.runs.selection import selected_place
+from surefoot.runs.trajectory import Trajectory
+from surefoot.studies.claim import Claim, Verdict, slug
+from surefoot.studies.intervals import t_interval
+from surefoot.studies.paired import above_zero, below_zero, difference_claim, mean_with_interval
+from surefoot_papers.too_sharp.margin_aware._tuned import (
+    LONGER,
+    OURS,
+    PLAIN,
+    Ends,
+    gaps,
+    mean_of,
+    method_of,
+    optimizers,
+    tuned,
+    usual,
+)
 
 MISCALIBRATED = 0.05  # debiased, of cross-entropy: below, there is nothing to cut
 CUTS = {"muon": 3.4}  # reported for the paper, second-hand
 CUT = 2.0  # for every other optimizer
 POINT, SAME, KEPT = 0.01, 0.01, 0.03  # accuracy that may be lost, ECE that is the same, ECE that is kept
-UNSURE = "cannot tell at this scale"
-UNTOLD = "-"
+CORRUPTED = ("accuracy", "ece", "ece_temperature")  # scores on corrupted images
 
-
-def optimizers(runs: Sequence[Trajectory]) -> list[str]:
-    """The optimizers of the runs, in the study's order."""
-    return list(dict.fromkeys(run.optimizer for run in runs))
+TITLE = "What the objective should do, and what these runs say"
+NOTES = (
+    "Differences are ours less the other, paired by optimizer and seed, with Student's 95 % interval; a claim is "
+    "reproduced, or not seen, where the whole interval lies on one side. Cuts and what is kept go by means of seeds.",
+)
 
 
 def paired(
@@ -38,114 +53,150 @@ def pooled(pairs: Sequence[tuple[Ends, Ends]], key: str, *, than: str | None = N
 
 def corrupted(runs: Sequence[Trajectory], method: str) -> dict[tuple[str, int], dict[str, float]]:
     """Accuracy, ECE and ECE after the temperature on corrupted images, their mean over corruptions, by run."""
-    found = {}
+    by_run = {}
     for run in runs:
-        if method_of(run.spec) != method:
-            continue
-        names = ("accuracy", "ece", "ece_temperature")
-        for row in (usual(run, runs)[-1], run.rows[-1]):
-            kinds = [key.removesuffix("/auroc_ood") for key in row if key.endswith("/auroc_ood") and "-" in key]
-            scores = {name: [v for kind in kinds if (v := row.get(f"{kind}/{name}")) is not None] for name in names}
-            if all(scores.values()):
-                found[run.optimizer, run.spec.seed] = {name: _mean(values) for name, values in scores.items()}
-                break
-    return found
+        if method_of(run.spec) == method:
+            ends = (_corrupted_scores(part) for part in (usual(run, runs), run))
+            scores = next((scores for scores in ends if scores is not None), None)
+            if scores is not None:
+                by_run[run.optimizer, run.spec.seed] = scores
+    return by_run
+
+
+def _corrupted_scores(run: Trajectory) -> dict[str, float] | None:
+    """The scores at the last observation; None where one was not measured there."""
+    kinds = [key.removesuffix("/auroc_ood") for key in run.columns if key.endswith("/auroc_ood") and "-" in key]
+    ends = {name: [run.last(f"{kind}/{name}") for kind in kinds] for name in CORRUPTED}
+    means = {name: mean_of([value for value in values if math.isfinite(value)]) for name, values in ends.items()}
+    return means if all(map(math.isfinite, means.values())) else None
 
 
 def kept(run: Trajectory, runs: Sequence[Trajectory]) -> tuple[float, float, float]:
     """Test ECE at its best since the lowest validation NLL of the usual budget, after that budget, and at the end."""
-    first = usual(run, runs)
-    begun = (selected(first) or first[0])["step"] or 0
-    best = min(row["test/ece"] or 0.0 for row in run.rows if (row["step"] or 0) >= begun)
-    return best, first[-1]["test/ece"] or 0.0, run.rows[-1]["test/ece"] or 0.0
+    within = usual(run, runs)
+    since = within.steps[selected_place(within) or 0]
+    errors = run["test/ece"][(run.steps >= since) & np.isfinite(run["test/ece"])]
+    return min(errors.tolist(), default=math.nan), within.last("test/ece"), run.last("test/ece")
 
 
 def lengthened(runs: Sequence[Trajectory], optimizer: str, method: str) -> list[Trajectory]:
     """The runs that go on after the usual budget."""
-    mine = [run for run in runs if (run.optimizer, method_of(run.spec)) == (optimizer, method)]
-    return [run for run in mine if len(usual(run, runs)) < len(run.rows)]
+    own = [run for run in runs if (run.optimizer, method_of(run.spec)) == (optimizer, method)]
+    return [run for run in own if len(usual(run, runs)) < len(run)]
 
 
-def margin_claims(runs: Sequence[Trajectory]) -> Table:
+def margin_claims(runs: Sequence[Trajectory]) -> tuple[Claim, ...]:
     """Every claim with what was measured and the verdict."""
-    rows = [*_below(runs), *(_cut(runs, optimizer) for optimizer in optimizers(runs))]
-    last, stopped = paired(runs, PLAIN, stopped=False), paired(runs, PLAIN, stopped=True)
+    names = optimizers(runs)
+    return (
+        *(_below(runs, optimizer) for optimizer in names),
+        *(_cut(runs, optimizer) for optimizer in names),
+        *_against_cross_entropy(paired(runs, PLAIN, stopped=False)),
+        *_against_early_stopping(paired(runs, PLAIN, stopped=True)),
+        *(_keeps(runs, optimizer) for optimizer in names),
+        *_corrupted(runs),
+    )
 
-    accuracy, score = (pooled(last, key) for key in ("test/accuracy", "test/nll"))
-    rows.append(
-        (
-            "accuracy is at most a point below cross-entropy's",
-            with_interval(accuracy, digits=4),
-            _above(accuracy, -POINT),
-        )
+
+def _below(runs: Sequence[Trajectory], optimizer: str) -> Claim:
+    ours, plain = tuned(runs, optimizer, OURS), tuned(runs, optimizer, PLAIN)
+    return difference_claim(
+        f"ece-below-cross-entropy/{slug(optimizer)}",
+        f"{optimizer}: ECE is below cross-entropy's",
+        [] if ours is None or plain is None else gaps(ours, plain, "test/ece"),
+        digits=4,
     )
-    rows.append(("NLL is below cross-entropy's", with_interval(score, digits=4), verdict(score, lower=True)))
-    error = pooled(stopped, "test/ece")
-    higher = _above([-gap for gap in error], -SAME)
-    rows.append(
-        (f"ECE is at most {SAME} above that of cross-entropy stopped in time", with_interval(error, digits=4), higher)
+
+
+def _cut(runs: Sequence[Trajectory], optimizer: str) -> Claim:
+    least = CUTS.get(optimizer, CUT)
+    id, statement = (
+        f"ece-cut/{slug(optimizer)}",
+        f"{optimizer}: ECE is at least {least:g} times lower than cross-entropy's",
     )
-    score, accuracy = (pooled(stopped, key) for key in ("test/nll", "test/accuracy"))
-    either = (verdict(score, lower=True), verdict(accuracy, lower=False))
-    told = f"NLL {with_interval(score, digits=4) or UNTOLD}; accuracy {with_interval(accuracy, digits=4) or UNTOLD}"
-    said = "holds" if "holds" in either else "does not hold" if "does not hold" in either else UNSURE
-    rows.append(("NLL or accuracy is better than that of cross-entropy stopped in time", told, said))
-    rows += [_keeps(runs, optimizer) for optimizer in optimizers(runs)]
+    ends = [tuned(runs, optimizer, method) for method in (OURS, PLAIN)]
+    ours, plain = (mean_of(end.values("test/ece")) if end else math.nan for end in ends)
+    debiased = mean_of(ends[1].values("test/debiased_rms_ce")) if ends[1] else math.nan
+    if not all(map(math.isfinite, (ours, plain, debiased))) or ends[0] is None:
+        return Claim(id, statement, Verdict.INCONCLUSIVE)
+    n = len(ends[0].values("test/ece"))
+    ratio = plain / ours if ours else math.inf
+    text = f"{plain:.3f} / {ours:.3f} = {ratio:.1f} (n={n})"
+    verdict = Verdict.of(plain >= least * ours)
+    if debiased <= MISCALIBRATED:
+        text += f"; cross-entropy's is {debiased:.3f} debiased: nothing to cut"
+        verdict = Verdict.NOT_TESTED
+    return Claim(id, statement, verdict, estimate=ratio if ours else None, n=(n,), measured=text)
+
+
+def _against_cross_entropy(pairs: Sequence[tuple[Ends, Ends]]) -> Iterator[Claim]:
+    yield difference_claim(
+        "accuracy-close-to-cross-entropy",
+        "accuracy is at most a point below cross-entropy's",
+        pooled(pairs, "test/accuracy"),
+        lower=False,
+        limit=POINT,
+        digits=4,
+    )
+    yield difference_claim(
+        "nll-below-cross-entropy", "NLL is below cross-entropy's", pooled(pairs, "test/nll"), digits=4
+    )
+
+
+def _against_early_stopping(pairs: Sequence[tuple[Ends, Ends]]) -> Iterator[Claim]:
+    yield difference_claim(
+        "ece-close-to-early-stopping",
+        f"ECE is at most {SAME} above that of cross-entropy stopped in time",
+        pooled(pairs, "test/ece"),
+        limit=SAME,
+        digits=4,
+    )
+    nll, accuracy = (pooled(pairs, key) for key in ("test/nll", "test/accuracy"))
+    verdicts = (below_zero(nll), above_zero(accuracy))
+    decided = [verdict for verdict in (Verdict.REPRODUCED, Verdict.NOT_SEEN) if verdict in verdicts]
+    low, high = t_interval(nll) or (None, None)
+    texts = [mean_with_interval(values, digits=4) or "-" for values in (nll, accuracy)]
+    yield Claim(
+        id="better-than-early-stopping",
+        statement="NLL or accuracy is better than that of cross-entropy stopped in time",
+        verdict=decided[0] if decided else Verdict.INCONCLUSIVE,
+        estimate=mean_of(nll) if nll else None,
+        low=low,
+        high=high,
+        n=(len(nll),) if nll else (),
+        measured=f"NLL {texts[0]}; accuracy {texts[1]}",
+    )
+
+
+def _keeps(runs: Sequence[Trajectory], optimizer: str) -> Claim:
+    id = f"calibration-kept/{slug(optimizer)}"
+    statement = f"{optimizer}: {LONGER} times longer, ECE stays within {KEPT} of its best, and cross-entropy's does not"
+    ours, plain = (_rises(runs, optimizer, method) for method in (OURS, PLAIN))
+    if not ours or not plain:
+        return Claim(id, statement, Verdict.INCONCLUSIVE)
+    rise, other = mean_of(ours), mean_of(plain)
+    return Claim(
+        id,
+        statement,
+        Verdict.of(rise <= KEPT < other),
+        estimate=rise,
+        n=(len(ours), len(plain)),
+        measured=f"{rise:+.3f} against {other:+.3f} (n={min(len(ours), len(plain))})",
+    )
+
+
+def _rises(runs: Sequence[Trajectory], optimizer: str, method: str) -> list[float]:
+    """By how much test ECE ends above its best, in the runs that go on."""
+    ends = [kept(run, runs) for run in lengthened(runs, optimizer, method)]
+    return [last - best for best, _, last in ends if math.isfinite(last - best)]
+
+
+def _corrupted(runs: Sequence[Trajectory]) -> Iterator[Claim]:
     ours, plain = corrupted(runs, OURS), corrupted(runs, PLAIN)
     if plain:
-        off = [ours[key]["ece"] - plain[key]["ece_temperature"] for key in plain if key in ours]
-        claim = "under corruption ECE is below that of cross-entropy after temperature scaling"
-        rows.append((claim, with_interval(off, digits=4), verdict(off, lower=True)))
-    return Table(
-        name="claims",
-        title="What the objective should do, and what these runs say",
-        columns=("claim", "measured", "verdict"),
-        rows=tuple(rows),
-        notes=(
-            "Differences are ours less the other, paired by optimizer and seed, with Student's 95 % interval; a claim "
-            "holds or does not where the whole interval lies on one side. Cuts and what is kept go by means of seeds.",
-        ),
-    )
-
-
-def _below(runs: Sequence[Trajectory]) -> Iterator[tuple[Cell, ...]]:
-    for optimizer in optimizers(runs):
-        ours, plain = tuned(runs, optimizer, OURS), tuned(runs, optimizer, PLAIN)
-        off = [] if ours is None or plain is None else gaps(ours, plain, "test/ece")
-        yield f"{optimizer}: ECE is below cross-entropy's", with_interval(off, digits=4), verdict(off, lower=True)
-
-
-def _cut(runs: Sequence[Trajectory], optimizer: str) -> tuple[Cell, ...]:
-    least = CUTS.get(optimizer, CUT)
-    claim = f"{optimizer}: ECE is at least {least:g} times lower than cross-entropy's"
-    ours, plain = tuned(runs, optimizer, OURS), tuned(runs, optimizer, PLAIN)
-    if ours is None or plain is None:
-        return claim, "-", UNSURE
-    debiased = _mean(plain.values("test/debiased_rms_ce"))
-    mine, theirs = _mean(ours.values("test/ece")), _mean(plain.values("test/ece"))
-    told = f"{theirs:.3f} / {mine:.3f} = {theirs / mine if mine else float('inf'):.1f} (n={len(ours.rows)})"
-    if debiased <= MISCALIBRATED:
-        return claim, told, f"cross-entropy's is {debiased:.3f} debiased: nothing to cut"
-    return claim, told, "holds" if theirs >= least * mine else "does not hold"
-
-
-def _keeps(runs: Sequence[Trajectory], optimizer: str) -> tuple[Cell, ...]:
-    claim = f"{optimizer}: {LONGER} times longer, ECE stays within {KEPT} of its best, and cross-entropy's does not"
-    ends = [[kept(run, runs) for run in lengthened(runs, optimizer, method)] for method in (OURS, PLAIN)]
-    losses = [[last - best for best, _, last in found] for found in ends]
-    if not all(losses):
-        return claim, "-", UNSURE
-    ours, plain = map(_mean, losses)
-    told = f"{ours:+.3f} against {plain:+.3f} (n={min(map(len, losses))})"
-    return claim, told, "holds" if ours <= KEPT < plain else "does not hold"
-
-
-def _above(values: Sequence[float], limit: float) -> str:
-    interval = interval_of(values)
-    if interval is None:
-        return UNSURE
-    return "holds" if interval[0] > limit else "does not hold" if interval[1] < limit else UNSURE
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else float("nan")
+        yield difference_claim(
+            "corrupted-ece-below-temperature-scaling",
+            "under corruption ECE is below that of cross-entropy after temperature scaling",
+            [ours[key]["ece"] - plain[key]["ece_temperature"] for key in plain if key in ours],
+            digits=4,
+        )

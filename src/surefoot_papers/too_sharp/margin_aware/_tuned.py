@@ -1,12 +1,13 @@
 """Methods with their options chosen on the validation split, and what they end with."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from surefoot.runs.selection import JUDGE, selected
+from surefoot.runs.selection import JUDGE, selected_place
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.trajectory import Row
-from surefoot.studies.correlation import Trajectory
+from surefoot.runs.trajectory import Trajectory
+from surefoot.studies.paired import subtract
 
 LONGER = 3  # a run for how long a method keeps what it has is so many times as long as others of its optimizer
 OURS, PLAIN = "margin_aware", "cross_entropy"
@@ -24,57 +25,73 @@ def method_of(spec: RunSpec) -> str:
 def setting_of(spec: RunSpec) -> str:
     """What was chosen for a method, of its loss and of weight decay."""
     decays = {key: value for key, value in spec.optimizer.options.items() if key in _DECAYS}
-    return " ".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in
-                    {**spec.loss.options, **decays}.items())  # fmt: skip
+    options = {**spec.loss.options, **decays}
+    return " ".join(
+        f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in options.items()
+    )
 
 
 @dataclass(frozen=True)
 class Ends:
-    """The rows of one optimizer's runs with one method that count, by seed."""
+    """The observations of one optimizer's runs with one method that count, by seed."""
 
     optimizer: str
     method: str
     setting: str
-    rows: dict[int, Row]
+    observations: Mapping[int, Mapping[str, float]]
+
+    def by_seed(self, key: str) -> dict[int, float]:
+        """A quantity of every seed that has it."""
+        numbers = {seed: end.get(key, math.nan) for seed, end in self.observations.items()}
+        return {seed: number for seed, number in numbers.items() if math.isfinite(number)}
 
     def values(self, key: str) -> list[float]:
-        """A quantity of every seed that has it."""
-        return [value for row in self.rows.values() if (value := row.get(key)) is not None]
+        """The same without the seeds."""
+        return list(self.by_seed(key).values())
 
 
-def usual(run: Trajectory, runs: Sequence[Trajectory]) -> list[Row]:
-    """The rows within the usual budget: of a run that is longer than others of its optimizer, the first third."""
+def optimizers(runs: Sequence[Trajectory]) -> list[str]:
+    """The optimizers of the runs, in the study's order."""
+    return list(dict.fromkeys(run.optimizer for run in runs))
+
+
+def usual(run: Trajectory, runs: Sequence[Trajectory]) -> Trajectory:
+    """The part within the usual budget: of a run that is longer than others of its optimizer, the first third."""
     longest = max(other.spec.budget for other in runs if other.optimizer == run.optimizer)
-    return [row for row in run.rows if (row.get("gradients") or 0) <= longest / LONGER] or run.rows[:1]
-
-
-def end(rows: Sequence[Row], *, stopped: bool) -> Row:
-    """The last row, or the one with the lowest validation NLL."""
-    found = selected(rows) if stopped else None
-    return rows[-1] if found is None else found
+    within = run.part(run["gradients"] <= longest / LONGER)
+    return within if len(within) else run.part(slice(1))
 
 
 def tuned(runs: Sequence[Trajectory], optimizer: str, method: str, *, stopped: bool = False) -> Ends | None:
     """A method's ends at the setting whose validation NLL there is lowest on average; None where it never ran."""
-    ends = settings(runs, optimizer, method, stopped=stopped)
-    return min(ends, key=lambda item: _mean(item.values(JUDGE)), default=None)
+    offered = settings(runs, optimizer, method, stopped=stopped)
+    return min(offered, key=lambda ends: mean_of(ends.values(JUDGE), empty=math.inf), default=None)
 
 
 def settings(runs: Sequence[Trajectory], optimizer: str, method: str, *, stopped: bool = False) -> list[Ends]:
-    """A method's ends at every setting, in the order of the study."""
-    found: dict[str, dict[int, Row]] = {}
+    """A method's ends at every setting, in the order of the study.
+
+    Args:
+        runs: All runs of the study.
+        optimizer: The optimizer's name.
+        method: As `method_of` has it.
+        stopped: Whether a run ends at its lowest validation NLL in place of the last step.
+    """
+    by_setting: dict[str, dict[int, Mapping[str, float]]] = {}
     for run in runs:
         if (run.optimizer, method_of(run.spec)) == (optimizer, method):
-            rows = found.setdefault(setting_of(run.spec), {})
-            rows[run.spec.seed] = end(usual(run, runs), stopped=stopped)
-    return [Ends(optimizer, method, setting, rows) for setting, rows in found.items()]
+            within = usual(run, runs)
+            place = selected_place(within) if stopped else None
+            ends = by_setting.setdefault(setting_of(run.spec), {})
+            ends[run.spec.seed] = within.at(-1 if place is None else place)
+    return [Ends(optimizer, method, setting, ends) for setting, ends in by_setting.items()]
 
 
 def gaps(one: Ends, other: Ends, key: str, *, instead: str | None = None) -> list[float]:
     """A quantity of one less that of another (or `instead` of it), for each seed that both have."""
-    pairs = [(one.rows[seed].get(key), other.rows[seed].get(instead or key)) for seed in one.rows.keys() & other.rows]
-    return [mine - theirs for mine, theirs in pairs if mine is not None and theirs is not None]
+    return list(subtract(one.by_seed(key), other.by_seed(instead or key)).values())
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else float("inf")
+def mean_of(values: Sequence[float], *, empty: float = math.nan) -> float:
+    """The mean; `empty` of no values."""
+    return sum(values) / len(values) if values else empty

@@ -1,23 +1,25 @@
 """The margin-aware objective against cross-entropy, stopped in time or not, and against what else calibrates."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
+from surefoot.runs.selection import JUDGE
 from surefoot.runs.spec import RunSpec
+from surefoot.runs.trajectory import Trajectory
 from surefoot.studies.analysis import need_observers
-from surefoot.studies.correlation import Trajectory
-from surefoot.studies.paired import with_interval
+from surefoot.studies.outcome import Outcome
+from surefoot.studies.paired import mean_with_interval
 from surefoot.table import Cell, Estimate, Table
 from surefoot_papers.too_sharp.margin_aware._claims import (
+    NOTES,
+    TITLE,
     corrupted,
     kept,
     lengthened,
     margin_claims,
-    optimizers,
     paired,
     pooled,
 )
-from surefoot_papers.too_sharp.margin_aware._tuned import LONGER, OURS, PLAIN, method_of, settings, tuned
+from surefoot_papers.too_sharp.margin_aware._tuned import LONGER, OURS, PLAIN, method_of, optimizers, settings, tuned
 
 SCORES = {"test/accuracy": "accuracy", "test/ece": "ECE", "test/debiased_rms_ce": "debiased RMSCE", "test/nll": "NLL"}
 TEMPERED = {  # what becomes of them by a temperature, where it is measured
@@ -35,19 +37,16 @@ def check(spec: RunSpec) -> None:
         raise ValueError(f"The margin-aware study needs `select` to be 'validation nll', and {spec.label} has 'last'.")
 
 
-def outcome(runs: Iterable[Trajectory]) -> dict[str, Any]:
+def outcome(runs: Iterable[Trajectory]) -> Outcome:
     """Scores of every method, differences from ours, how long calibration is kept, the ablation, the claims."""
-    found = [run for run in runs if run.rows]
-    return {
-        "figures": "comparison",
-        "cells": [],
-        "tables": [
-            *(_scores(found), _differences(found), _longer(found), _ablation(found), _choices(found)),
-            *([_corruption(found)] if corrupted(found, PLAIN) else []),
-        ],
-        "claims": margin_claims(found),
-        "curves": [],
-    }
+    observed = [run for run in runs if len(run)]
+    tables = (_scores(observed), _differences(observed), _longer(observed), _ablation(observed), _choices(observed))
+    return Outcome(
+        tables=(*tables, *([_corruption(observed)] if corrupted(observed, PLAIN) else [])),
+        claims=margin_claims(observed),
+        title=TITLE,
+        notes=NOTES,
+    )
 
 
 def _methods(runs: Sequence[Trajectory]) -> list[str]:
@@ -63,11 +62,11 @@ def _scores(runs: Sequence[Trajectory]) -> Table:
                 ends = tuned(runs, optimizer, method, stopped=stopped)
                 if ends is not None:
                     name = method + (", stopped" if stopped else "")
-                    rows.append((optimizer, name, *(_told(ends.values(key)) for key in SCORES)))
+                    rows.append((optimizer, name, *(_mean_and_deviation(ends.values(key)) for key in SCORES)))
         for method in (OURS, PLAIN):
             ends = tuned(runs, optimizer, method)
             if ends is not None:
-                cells = (_told(ends.values(key)) if key else None for key in TEMPERED.values())
+                cells = (_mean_and_deviation(ends.values(key)) if key else None for key in TEMPERED.values())
                 rows.append((optimizer, f"{method}, temperature", *cells))
     return Table(
         name="scores",
@@ -87,15 +86,15 @@ def _differences(runs: Sequence[Trajectory]) -> Table:
         for stopped in (False, True):
             if (method, stopped) != (OURS, False):
                 pairs = paired(runs, method, stopped=stopped)
-                cells = [with_interval(pooled(pairs, key), digits=4) for key in SCORES]
+                cells = [mean_with_interval(pooled(pairs, key), digits=4) for key in SCORES]
                 rows.append((method + (", stopped" if stopped else ""), len(pairs), *cells))
     pairs = paired(runs, PLAIN, stopped=False)
     tempered = [
-        with_interval(pooled(pairs, key, than=than), digits=4) if than else None for key, than in TEMPERED.items()
+        mean_with_interval(pooled(pairs, key, than=than), digits=4) if than else None for key, than in TEMPERED.items()
     ]
     rows.append((f"{PLAIN}, temperature", len(pairs), *tempered))
     both = paired(runs, PLAIN, stopped=True, ours_stopped=True)
-    cells = [with_interval(pooled(both, key), digits=4) for key in SCORES]
+    cells = [mean_with_interval(pooled(both, key), digits=4) for key in SCORES]
     rows.append((f"{PLAIN}, stopped; ours stopped too", len(both), *cells))
     return Table(
         name="differences",
@@ -110,9 +109,10 @@ def _longer(runs: Sequence[Trajectory]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for optimizer in optimizers(runs):
         for method in (OURS, PLAIN):
-            found = [(*kept(run, runs), *_rest(run)) for run in lengthened(runs, optimizer, method)]
-            if found:
-                rows.append((optimizer, method, *(_told(list(column)) for column in zip(*found, strict=True))))
+            longer = lengthened(runs, optimizer, method)
+            ends = [(*kept(run, runs), run.last("test/accuracy"), run.last("test/nll")) for run in longer]
+            if ends:
+                rows.append((optimizer, method, *(_mean_and_deviation(values) for values in zip(*ends, strict=True))))
     return Table(
         name="longer",
         title=f"Test ECE of runs {LONGER} times as long, and what else they end with",
@@ -125,24 +125,20 @@ def _longer(runs: Sequence[Trajectory]) -> Table:
     )
 
 
-def _rest(run: Trajectory) -> tuple[float, float]:
-    return run.rows[-1]["test/accuracy"] or 0.0, run.rows[-1]["test/nll"] or 0.0
-
-
 def _corruption(runs: Sequence[Trajectory]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     ours, plain = corrupted(runs, OURS), corrupted(runs, PLAIN)
     for optimizer in optimizers(runs):
-        for name, found, key in (
+        for name, by_run, key in (
             (OURS, ours, "ece"),
             (f"{OURS}, temperature", ours, "ece_temperature"),
             (PLAIN, plain, "ece"),
             (f"{PLAIN}, temperature", plain, "ece_temperature"),
         ):
-            mine = [scores for (other, _), scores in found.items() if other == optimizer]
-            if mine:
-                accuracy, error = ([scores[what] for scores in mine] for what in ("accuracy", key))
-                rows.append((optimizer, name, _told(accuracy), _told(error)))
+            own = [scores for (other, _), scores in by_run.items() if other == optimizer]
+            if own:
+                accuracy, error = ([scores[what] for scores in own] for what in ("accuracy", key))
+                rows.append((optimizer, name, _mean_and_deviation(accuracy), _mean_and_deviation(error)))
     return Table(
         name="corruption",
         title="On corrupted test images, averaged over corruptions: mean and deviation over seeds",
@@ -169,7 +165,7 @@ def _ablation(runs: Sequence[Trajectory]) -> Table:
         for method in (OURS, PLAIN, "ablation"):
             for ends in settings(runs, optimizer, method):
                 name = ends.setting or method
-                rows.append((optimizer, name, *(_told(ends.values(key)) for key in columns)))
+                rows.append((optimizer, name, *(_mean_and_deviation(ends.values(key)) for key in columns)))
     return Table(
         name="ablation",
         title="What the parts do, after the usual budget",
@@ -186,13 +182,12 @@ def _choices(runs: Sequence[Trajectory]) -> Table:
             for stopped in (False, True):
                 offered = settings(runs, optimizer, method, stopped=stopped)
                 if len(offered) > 1:
-                    told = "; ".join(
-                        f"{item.setting or 'none'}: {Estimate.of(item.values('validation/nll'))}" for item in offered
+                    scores = "; ".join(
+                        f"{ends.setting or 'none'}: {Estimate.of(ends.values(JUDGE))}" for ends in offered
                     )
                     best = tuned(runs, optimizer, method, stopped=stopped)
-                    rows.append(
-                        (optimizer, method, "stopped" if stopped else "last", best.setting if best else "", told)
-                    )
+                    end = "stopped" if stopped else "last"
+                    rows.append((optimizer, method, end, best.setting if best else "", scores))
     return Table(
         name="choices",
         title="Which options the validation NLL chose",
@@ -201,8 +196,8 @@ def _choices(runs: Sequence[Trajectory]) -> Table:
     )
 
 
-def _told(values: Sequence[float]) -> str | None:
-    over = Estimate.of(values)
+def _mean_and_deviation(values: Sequence[float]) -> str | None:
+    over = Estimate.known(values)
     if over.mean is None:
         return None
     return f"{over.mean:.4g}" + ("" if over.std is None else f" ± {over.std:.2g}") + f" (n={over.n})"
