@@ -1,242 +1,213 @@
 """The page of claims: the committed one, and made-up folders."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from surefoot_papers.answers import Entry, Row, Verdict, answers, read_entries, verdict_of
+from surefoot.studies.claim import Claim, Verdict
+from surefoot.studies.study import study_files
 from surefoot_papers.claims_page import render
+from surefoot_papers.paper_claim import PaperClaim, answers, read_paper_claims
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
+ENTRIES = ROOT / "src" / "surefoot_papers" / "claims.toml"
+REPRODUCED, INCONCLUSIVE, NOT_SEEN, NOT_TESTED = Verdict
 
 
 def test_the_committed_page_is_what_the_command_writes() -> None:
-    page = render(*read_entries(ROOT / "src" / "surefoot_papers" / "claims.toml"), RESULTS)
+    page = render(*read_paper_claims(ENTRIES), RESULTS)
     assert (RESULTS / "CLAIMS.md").read_text(encoding="utf-8") == page, "make claims"
 
 
 def test_every_committed_entry_is_answered_or_says_why_not() -> None:
-    _, entries = read_entries(ROOT / "src" / "surefoot_papers" / "claims.toml")
+    studies = study_files()
+    _, entries = read_paper_claims(ENTRIES)
+    assert len(entries) > 150
     for entry in entries:
         if entry.study:
-            assert (ROOT / "studies" / f"{entry.study}.toml").is_file(), entry
+            assert entry.study in studies, entry
         if (RESULTS / entry.study).is_dir() and entry.study:
             assert answers(entry, RESULTS), entry
 
 
+def test_every_id_in_a_committed_entry_names_a_committed_claim() -> None:
+    ids: dict[str, list[Claim]] = {}
+    for path in RESULTS.glob("*/*/outcome.json"):
+        ids.setdefault(path.parts[-3], []).extend(map(Claim.from_dict, json.loads(path.read_text())["claims"]))
+    unused = [
+        (entry.study, name)
+        for entry in read_paper_claims(ENTRIES)[1]
+        for name in entry.claims
+        if entry.study in ids and not any(claim.within(name) for claim in ids[entry.study])
+    ]
+    assert not unused
+
+
 def test_every_claim_that_a_committed_study_judges_is_on_the_page() -> None:
-    _, entries = read_entries(ROOT / "src" / "surefoot_papers" / "claims.toml")
-    told = {
-        (folder, row.about)
-        for entry in entries
-        if not entry.column
-        for folder, rows in answers(entry, RESULTS).items()
-        for row in rows
-    }
+    _, entries = read_paper_claims(ENTRIES)
+    shown = {(folder, c.id) for entry in entries for folder, claims in answers(entry, RESULTS).items() for c in claims}
     judged = {
-        (folder, row.about)
-        for path in RESULTS.glob("*/*/claims.csv")
-        for folder, rows in answers(_entry(study=path.parts[-3], scales=(path.parts[-2],), match="."), RESULTS).items()
-        for row in rows
+        (f"{path.parts[-3]}/{path.parts[-2]}", record["id"])
+        for path in RESULTS.glob("*/*/outcome.json")
+        for record in json.loads(path.read_text())["claims"]
     }
-    assert sorted(judged - told) == [], "results/claims.toml lacks an entry for these"
+    assert len(judged) > 500
+    assert sorted(judged - shown) == [], "claims.toml lacks an entry for these"
 
 
-def _entry(**changed: object) -> Entry:
+def _entry(**changed: object) -> PaperClaim:
     given = {"paper": "a", "place": "Table 1", "says": "it is so", "study": "one", "scales": ("large", "small")}
-    return Entry(**{**given, "match": "under gd", **changed})  # type: ignore[arg-type]
+    return PaperClaim(**{**given, "claims": ("r/gd",), **changed})  # type: ignore[arg-type]
 
 
-def _store(results: Path, scale: str, text: str, *, study: str = "one", table: str = "claims") -> None:
+def _claim(id: str, verdict: Verdict, measured: str, n: tuple[int, ...] = (), unit: str = "") -> Claim:
+    return Claim(id, f"r > 0 under {id.rpartition('/')[2]}", verdict, n=n, unit=unit, measured=measured)
+
+
+CLAIMS = (
+    _claim("r/gd", REPRODUCED, "0.5 ± 0.1 (n=4)", (4,)),
+    _claim("r/sgd", INCONCLUSIVE, "0.1 ± 0.5 (n=3)", (3,)),
+    _claim("r/sam", NOT_SEEN, "in 1 of 7 runs", (7,), "runs"),
+)
+
+
+def _store(
+    results: Path, scale: str, claims: tuple[Claim, ...] = CLAIMS, *, study: str = "one", partial: bool = False
+) -> None:
     folder = results / study / scale
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{table}.csv").write_text(text, encoding="utf-8")
+    content = {"partial": partial, "claims": [claim.to_dict() for claim in claims]}
+    (folder / "outcome.json").write_text(json.dumps(content), encoding="utf-8")
 
 
-CLAIMS = """\
-claim,measured,verdict
-r > 0 under gd,0.5 ± 0.1 (n=4),holds
-r > 0 under sgd,0.1 ± 0.5 (n=3),cannot tell at this scale: too few
-r > 0 under sam,in 1 of 7 runs,does not hold
-"""
-DIFFERENCES = """\
-method,ECE %,accuracy %
-sam rho=0.1,"-1.0 [-2.0, -0.5] (n=3)","+0.5 [-0.1, +1.1] (n=3)"
-csam,"+1.0 [+0.5, +1.5] (n=3)",
-"""
+def test_claims_are_chosen_by_id_or_by_the_beginning_of_one(tmp_path: Path) -> None:
+    _store(tmp_path, "small", (*CLAIMS, _claim("r/gd-2", REPRODUCED, "-"), _claim("rank/gd", NOT_SEEN, "-")))
+    assert answers(_entry(), tmp_path) == {"one/small": [CLAIMS[0]]}
+    assert [claim.id for claim in answers(_entry(claims=("r",)), tmp_path)["one/small"]] == [
+        *("r/gd", "r/sgd", "r/sam", "r/gd-2")
+    ]
+    flipped = _entry(claims=("r/sam",), opposite=True)
+    assert flipped.verdict(answers(flipped, tmp_path)["one/small"]) is REPRODUCED
 
 
-def test_a_row_is_found_by_its_text_and_read(tmp_path: Path) -> None:
-    _store(tmp_path, "small", CLAIMS)
-    assert answers(_entry(), tmp_path) == {"one/small": [Row("r > 0 under gd", "0.5 ± 0.1 (n=4)", "holds")]}
-    verdicts = [row.verdict for row in answers(_entry(match="under"), tmp_path)["one/small"]]
-    assert verdicts == ["holds", "cannot tell", "does not hold"]
-    flipped = [row.verdict for row in answers(_entry(match="under", opposite=True), tmp_path)["one/small"]]
-    assert flipped == ["does not hold", "cannot tell", "holds"]
-
-
-def test_the_best_scale_that_has_the_row_comes_first(tmp_path: Path) -> None:
-    _store(tmp_path, "small", CLAIMS)
-    _store(tmp_path, "large", "claim,measured,verdict\nr > 0 under gd,0.9 (n=1),does not hold\n")
+def test_the_best_scale_that_has_the_claim_comes_first(tmp_path: Path) -> None:
+    _store(tmp_path, "small")
+    _store(tmp_path, "large", (_claim("r/gd", NOT_SEEN, "0.9 (n=1)", (1,)),))
     assert list(answers(_entry(), tmp_path)) == ["one/large", "one/small"]
-    assert list(answers(_entry(match="under sam"), tmp_path)) == ["one/small"]
+    assert list(answers(_entry(claims=("r/sam",)), tmp_path)) == ["one/small"]
     page = render({"a": "A"}, [_entry()], tmp_path)
-    assert "| [one/large](one/large), claims.csv; one/small: holds |" in page
-    assert "of 1 claims 0 hold, 1 do not hold, 0 cannot be told, and 0 are not measured." in page
+    assert "| [one/large](one/large/tables.md); one/small: reproduced |" in page
+    assert "- A: 0 reproduced, 0 inconclusive, 1 not seen at this scale, 0 not tested (1 claims)." in page
 
 
 def test_a_scale_that_still_lacks_runs_comes_last(tmp_path: Path) -> None:
-    _store(tmp_path, "large", CLAIMS)
-    _store(tmp_path, "small", CLAIMS)
-    (tmp_path / "one" / "large" / "study.json").write_text('{"runs": {"a": "gd", "b": "sgd"}}')
-    (tmp_path / "one" / "large" / "runs" / "a").mkdir(parents=True)
+    _store(tmp_path, "large", partial=True)
+    _store(tmp_path, "small")
     assert list(answers(_entry(), tmp_path)) == ["one/small", "one/large"]
-    (tmp_path / "one" / "large" / "runs" / "b").mkdir()
+    _store(tmp_path, "large")
     assert list(answers(_entry(), tmp_path)) == ["one/large", "one/small"]
 
 
-def test_a_network_beside_the_claim_can_be_matched_too(tmp_path: Path) -> None:
-    _store(
-        tmp_path, "small", "network,claim,measured,verdict\ncnn,it is so,1 (n=2),holds\nmlp,it is so,2 (n=2),holds\n"
-    )
-    assert [row.measured for row in answers(_entry(match="^it .*mlp"), tmp_path)["one/small"]] == ["2 (n=2)"]
-    assert "| cnn: 1 (n=2)<br>mlp: 2 (n=2) | 2 | holds (2 rows) |" in render(
-        {"a": "A"}, [_entry(match="^it is so")], tmp_path
-    )
-
-
 @pytest.mark.parametrize(
-    ("match", "column", "sign", "verdict"),
+    ("verdicts", "every", "some"),
     [
-        ("^sam", "ECE %", "below", "holds"),
-        ("^sam", "ECE %", "above", "does not hold"),
-        ("^csam", "ECE %", "below", "does not hold"),
-        ("^csam", "ECE %", "above", "holds"),
-        ("^sam", "accuracy %", "above", "cannot tell"),
-        ("^csam", "accuracy %", "above", "cannot tell"),
+        ([], NOT_TESTED, NOT_TESTED),
+        ([REPRODUCED, REPRODUCED], REPRODUCED, REPRODUCED),
+        ([REPRODUCED, INCONCLUSIVE], INCONCLUSIVE, REPRODUCED),
+        ([REPRODUCED, INCONCLUSIVE, NOT_SEEN], NOT_SEEN, REPRODUCED),
+        ([INCONCLUSIVE, NOT_SEEN], NOT_SEEN, INCONCLUSIVE),
+        ([NOT_SEEN], NOT_SEEN, NOT_SEEN),
     ],
 )
-def test_differences_are_judged_by_their_intervals(
-    tmp_path: Path, match: str, column: str, sign: str, verdict: Verdict
-) -> None:
-    _store(tmp_path, "small", DIFFERENCES, table="differences")
-    (row,) = answers(_entry(match=match, column=column, sign=sign), tmp_path)["one/small"]
-    assert row.verdict == verdict
-
-
-@pytest.mark.parametrize(
-    ("said", "every", "some"),
-    [
-        ([], "not measured", "not measured"),
-        (["holds", "holds"], "holds", "holds"),
-        (["holds", "cannot tell"], "cannot tell", "holds"),
-        (["holds", "cannot tell", "does not hold"], "does not hold", "holds"),
-        (["cannot tell", "does not hold"], "does not hold", "cannot tell"),
-        (["does not hold"], "does not hold", "does not hold"),
-    ],
-)
-def test_a_claim_is_about_all_its_rows_or_about_some(said: list[Verdict], every: Verdict, some: Verdict) -> None:
-    rows = [Row("", "", verdict) for verdict in said]
-    assert (verdict_of(rows), verdict_of(rows, some=True)) == (every, some)
+def test_an_entry_is_about_all_its_claims_or_about_some(verdicts: list[Verdict], every: Verdict, some: Verdict) -> None:
+    claims = [_claim(f"r/{k}", verdict, "") for k, verdict in enumerate(verdicts)]
+    assert (_entry().verdict(claims), _entry(some=True).verdict(claims)) == (every, some)
 
 
 def test_the_page(tmp_path: Path) -> None:
-    _store(tmp_path, "small", CLAIMS + "r > 0 under csam,-,holds\n")
+    _store(tmp_path, "small", (*CLAIMS, _claim("r/csam", REPRODUCED, "")))
     entries = [
-        _entry(number=".9", why="not shown: it holds"),
-        _entry(match="under s"),
-        _entry(match="under"),
-        _entry(study="", scales=(), match="", why="would need more"),
+        _entry(number=".9", why="not shown: it is reproduced"),
+        _entry(claims=("r/sgd", "r/sam")),
+        _entry(claims=("r",)),
+        _entry(study="", scales=(), claims=(), why="would need more"),
         _entry(study="two"),
-        _entry(paper="b", match="under sam", place="B"),
+        _entry(paper="b", claims=("r/sam",), place="B"),
     ]
     page = render({"a": "Paper A", "b": "Ours"}, entries, tmp_path)
-    look = "[one/small](one/small), claims.csv |"
-    assert f"| it is so | Table 1 | .9 | 0.5 ± 0.1 (n=4) | 4 | holds | - | {look}" in page
+    look = "[one/small](one/small/tables.md) |"
+    assert f"| it is so | Table 1 | .9 | 0.5 ± 0.1 (n=4) | 4 | reproduced | - | {look}" in page
     both = "sgd: 0.1 ± 0.5 (n=3)<br>sam: in 1 of 7 runs | 3, 7 runs"
-    assert f"| - | {both} | does not hold (does not hold 1, cannot tell 1) | not known | {look}" in page
-    assert "| - | 4 rows | 4, 3, 7 runs | does not hold (holds 2, does not hold 1, cannot tell 1) | not known |" in page
-    assert "| it is so | Table 1 | - | - | - | not measured | would need more | - |" in page
-    assert "| not measured | results/two is not recorded yet | - |" in page
-    assert "- Paper A: of 5 claims 1 hold, 2 do not hold, 0 cannot be told, and 2 are not measured." in page
-    assert "**Ours**\n\n| claim | where | here | n | verdict | why | look at |" in page  # no paper, no number
+    verdict = "not seen at this scale (inconclusive 1, not seen at this scale 1)"
+    assert f"| - | {both} | {verdict} | not known | {look}" in page
+    counts = "reproduced 2, inconclusive 1, not seen at this scale 1"
+    assert f"| - | 4 claims | 4, 3, 7 runs | not seen at this scale ({counts}) | not known |" in page
+    assert "| it is so | Table 1 | - | - | - | not tested | would need more | - |" in page
+    assert "| not tested | results/two is not recorded yet | - |" in page
+    assert "- Paper A: 1 reproduced, 0 inconclusive, 2 not seen at this scale, 2 not tested (5 claims)." in page
+    assert "**Ours**\n\n| claim | where | here | n | verdict | why | evidence |" in page  # no paper, no number
     assert page == render({"a": "Paper A", "b": "Ours"}, entries, tmp_path)
 
 
-def test_several_measured_columns_are_named(tmp_path: Path) -> None:
-    _store(
-        tmp_path, "small", "claim,equal,log,verdict\nunder gd,0.5 (n=4),0.1 (n=4),holds\nunder gd too,-,1 (n=1),holds\n"
-    )
-    rows = answers(_entry(), tmp_path)["one/small"]
-    assert [row.measured for row in rows] == ["equal: 0.5 (n=4); log: 0.1 (n=4)", "log: 1 (n=1)"]
-
-
-def test_an_entry_that_finds_nothing_is_named(tmp_path: Path) -> None:
-    _store(tmp_path, "small", CLAIMS)
-    with pytest.raises(
-        ValueError, match=r"Table 1, 'it is so': `match` must find a row in one of one/large, one/small"
-    ):
-        answers(_entry(match="under muon"), tmp_path)
-    with pytest.raises(ValueError, match=r"`match` must find a row in one of one/large"):
+def test_an_entry_that_no_claim_answers_is_named(tmp_path: Path) -> None:
+    _store(tmp_path, "small")
+    with pytest.raises(ValueError, match=r"Table 1, 'it is so': `claims` must name one in one/large, one/small"):
+        answers(_entry(claims=("r/muon",)), tmp_path)
+    with pytest.raises(ValueError, match=r"`claims` must name one in one/large, got r/gd"):
         answers(_entry(scales=("large",)), tmp_path)
-    _store(tmp_path, "small", DIFFERENCES, table="differences")
-    with pytest.raises(ValueError, match=r"`column` must be one of ECE %, accuracy %, got 'NLL'"):
-        answers(_entry(match="sam", column="NLL", sign="below"), tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "error"),
     [
-        ({"match": ""}, "must be given together"),
+        ({"claims": ()}, "must be given together"),
         ({"study": ""}, "must be given together"),
-        ({"study": "", "scales": (), "match": ""}, "`why` must say what would be needed"),
-        ({"match": "("}, "`match` must be a regular expression, got '\\('"),
-        ({"column": "ECE %"}, "`sign` must be below or above"),
-        ({"sign": "below"}, "`sign` must be below or above"),
-        ({"column": "ECE %", "sign": "under"}, "`sign` must be below or above .* got 'under'"),
+        ({"study": "", "scales": (), "claims": ()}, "`why` must say what would be needed"),
     ],
 )
-def test_a_wrong_entry_is_refused(changed: dict[str, object], said: str) -> None:
-    with pytest.raises(ValueError, match=f"^Table 1, 'it is so': .*{said}"):
+def test_a_wrong_entry_is_refused(changed: dict[str, object], error: str) -> None:
+    with pytest.raises(ValueError, match=f"^Table 1, 'it is so': .*{error}"):
         _entry(**changed)
 
 
 @pytest.mark.parametrize(
-    ("claim", "said"),
+    ("claim", "error"),
     [
         (
             'paper = "a"\nplace = "x"\nsays = "y"\nmatched = "z"',
-            r"Claim 1 has the unknown keys \['matched'\]. Known: column",
+            r"Claim 1 has the unknown keys \['matched'\]. Known: claims",
         ),
         ('paper = "a"\nplace = "x"', "Claim 1 must have `says`"),
         ('paper = "b"\nplace = "x"\nsays = "y"\nwhy = "z"', "`paper` must be one of a, got 'b'"),
     ],
 )
-def test_a_wrong_file_is_refused(tmp_path: Path, claim: str, said: str) -> None:
+def test_a_wrong_file_is_refused(tmp_path: Path, claim: str, error: str) -> None:
     path = tmp_path / "claims.toml"
     path.write_text(f'[papers]\na = "A"\n[[claim]]\n{claim}\n', encoding="utf-8")
-    with pytest.raises(ValueError, match=said):
-        read_entries(path)
+    with pytest.raises(ValueError, match=error):
+        read_paper_claims(path)
 
 
 def test_scales_are_the_files_where_an_entry_names_none(tmp_path: Path) -> None:
     path = tmp_path / "claims.toml"
     claim = '[[claim]]\npaper = "a"\nplace = "x"\nsays = "y"\n'
-    text = f'scales = ["large"]\n[papers]\na = "A"\n{claim}study = "s"\nmatch = "m"\n{claim}why = "no"\n'
-    path.write_text(text + f'{claim}study = "s"\nmatch = "m"\nscales = ["small"]\n', encoding="utf-8")
-    assert [entry.scales for entry in read_entries(path)[1]] == [("large",), (), ("small",)]
+    text = f'scales = ["large"]\n[papers]\na = "A"\n{claim}study = "s"\nclaims = ["m"]\n{claim}why = "no"\n'
+    path.write_text(text + f'{claim}study = "s"\nclaims = ["m"]\nscales = ["small"]\n', encoding="utf-8")
+    assert [entry.scales for entry in read_paper_claims(path)[1]] == [("large",), (), ("small",)]
 
 
 def test_the_command_needs_no_torch(tmp_path: Path) -> None:
-    _store(tmp_path, "small", CLAIMS)
-    claim = '[[claim]]\npaper = "a"\nplace = "x"\nsays = "y"\nstudy = "one"\nmatch = "under gd"\n'
-    (tmp_path / "claims.toml").write_text(f'scales = ["small"]\n[papers]\na = "A"\n{claim}', encoding="utf-8")
+    _store(tmp_path, "small")
+    claim = '[[claim]]\npaper = "a"\nplace = "x"\nsays = "y"\nstudy = "one"\nclaims = ["r/gd"]\n'
+    entries = tmp_path / "claims.toml"
+    entries.write_text(f'scales = ["small"]\n[papers]\na = "A"\n{claim}', encoding="utf-8")
     code = (
         "import runpy, sys; runpy.run_module('surefoot_papers.claims_page', run_name='__main__'); "
         "assert 'torch' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
-    assert "| y | x | 0.5 ± 0.1 (n=4) | 4 | holds |" in (tmp_path / "CLAIMS.md").read_text(encoding="utf-8")
+    subprocess.run([sys.executable, "-c", code, str(tmp_path), str(entries)], check=True)
+    assert "| y | x | 0.5 ± 0.1 (n=4) | 4 | reproduced |" in (tmp_path / "CLAIMS.md").read_text(encoding="utf-8")
