@@ -93,7 +93,7 @@ def _confidence(facts: Facts) -> Finding | None:
     if whole.lean == "undecided":
         if test.p_value is not None and test.p_value <= _ALPHA:
             sentence = (
-                "The model is too sure of some test samples and not sure enough of others (ECE larger than a "
+                "The model is overconfident on some test samples and underconfident on others (ECE larger than a "
                 f"calibrated model's, p = {test.p_value:.2g}), which cancels: {size}, {ece}."
             )
             return Finding("confidence", "look", sentence, numbers)

@@ -29,7 +29,7 @@ class MarginAware:
     delta)): an upper bound of the robust margin. eps is `radius` per coordinate, radius sqrt(D) for inputs of D
     coordinates. The tail bounds the calibration error, ECE <= mean (1 - p_y) <= mean ln(1 + (K - 1) exp(-m')) <= (K -
     1) mean exp(-m'), and has a slope of at most 1 in each margin, however wrong the sample. No slope goes through
-    delta. Range [0, inf). Ours, from the two ingredients that *Too Sharp, Too Sure* names; see docs/margin_aware.md.
+    delta. Range [0, inf). Ours; docs/margin_aware.md derives it.
 
     `smooth` is where its weight starts. After each pass, the log of the weight moves by `adapt` times how much too sure
     the model is of the validation split, beyond its standard error and cut to [-1, 1]: a model that would ask for a

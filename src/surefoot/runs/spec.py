@@ -159,6 +159,11 @@ class RunSpec:
         return " + ".join([self.optimizer.name, *parts])
 
     @property
+    def method_with_options(self) -> str:
+        """The same with all options but the learning rate."""
+        return f"{self.variant}{self.additions}"
+
+    @property
     def network(self) -> str:
         """The model with its options, and the data."""
         return f"{_described(self.model.name, self.model.options)} on {self.data.name}"

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from surefoot.runs.spec import RunSpec
-from surefoot.studies.comparison import method_of
 from surefoot.studies.cost import costs, kind
 from surefoot.studies.engines.engine import Trial
 
@@ -86,7 +85,7 @@ def layers(specs: Iterable[RunSpec]) -> list[list[RunSpec]]:
     seen: Counter[tuple[int, str]] = Counter()
     for spec in specs:
         seed = seeds.setdefault(spec.seed, len(seeds))
-        method = (spec.seed, method_of(spec))
+        method = (spec.seed, spec.method_with_options)
         found.setdefault((seed, seen[method]), []).append(spec)
         seen[method] += 1
     return [found[key] for key in sorted(found)]
