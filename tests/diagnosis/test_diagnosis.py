@@ -14,7 +14,7 @@ from surefoot.diagnosis.evidence import evidence, gather
 from surefoot.diagnosis.facts import Facts, Repair, edge, run_facts
 from surefoot.diagnosis.profile import Group, Profile, Sample
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.trajectory import Row
+from surefoot.runs.trajectory import Row, Trajectory
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -46,82 +46,86 @@ def rows(sharpness: Sequence[float], *, margins: Sequence[float] = (), ece: Sequ
     ]
 
 
-def told(rule: str, facts: Facts) -> Finding:
-    found = RULES[rule](facts)
-    assert found is not None
-    assert found.rule == rule
-    return found
+def finding_of(rule: str, facts: Facts) -> Finding:
+    finding = RULES[rule](facts)
+    assert finding is not None
+    assert finding.rule == rule
+    return finding
+
+
+def facts_of(spec: RunSpec, rows: Sequence[Row], **how: str) -> Facts:
+    return run_facts(Trajectory.of(spec, rows), **how)
 
 
 def test_overconfidence_has_its_size_and_interval() -> None:
-    found = told("confidence", Facts("x", test=side(0.9, 0.7)))
-    assert found.verdict == "look"
-    assert "overconfident" in found.sentence
-    assert "+20.0 points (95 % interval +17.2 to +22.9, n = 1,000)" in found.sentence  # Wilson's: 0.671 to 0.728
+    finding = finding_of("confidence", Facts("x", test=side(0.9, 0.7)))
+    assert finding.verdict == "look"
+    assert "overconfident" in finding.sentence
+    assert "+20.0 points (95 % interval +17.2 to +22.9, n = 1,000)" in finding.sentence  # Wilson's: 0.671 to 0.728
 
 
 def test_underconfidence_is_called_so() -> None:
-    found = told("confidence", Facts("x", test=side(0.6, 0.7)))
-    assert "underconfident" in found.sentence
-    assert "-10.0 points" in found.sentence
+    finding = finding_of("confidence", Facts("x", test=side(0.6, 0.7)))
+    assert "underconfident" in finding.sentence
+    assert "-10.0 points" in finding.sentence
 
 
 def test_a_difference_within_noise_is_not_called_one() -> None:
-    found = told("confidence", Facts("x", test=side(0.71, 0.7, p_value=0.4)))
-    assert found.verdict == "fine"
-    assert "No over- or underconfidence can be told" in found.sentence
+    finding = finding_of("confidence", Facts("x", test=side(0.71, 0.7, p_value=0.4)))
+    assert finding.verdict == "fine"
+    assert "No over- or underconfidence can be told" in finding.sentence
 
 
 def test_errors_that_cancel_are_seen_by_the_ece() -> None:
-    found = told("confidence", Facts("x", test=side(0.7, 0.7, ece=0.2, p_value=0.001)))
-    assert found.verdict == "look"
-    assert "cancels" in found.sentence
+    finding = finding_of("confidence", Facts("x", test=side(0.7, 0.7, ece=0.2, p_value=0.001)))
+    assert finding.verdict == "look"
+    assert "cancels" in finding.sentence
 
 
 def test_without_the_number_of_samples_nothing_is_decided() -> None:
-    found = told("confidence", Facts("x", test=side(0.9, 0.7, count=None)))
-    assert found.verdict == "undecided"
-    assert "no interval" in found.sentence
+    finding = finding_of("confidence", Facts("x", test=side(0.9, 0.7, count=None)))
+    assert finding.verdict == "undecided"
+    assert "no interval" in finding.sentence
 
 
 def test_classes_that_are_off_are_named_largest_share_first() -> None:
     classes = groups(("0", 100, 0.9, 0.9), ("1", 100, 0.9, 0.5), ("2", 500, 0.9, 0.7), ("3", 5, 0.9, 0.6))
-    found = told("classes", Facts("x", test=side(0.9, 0.7, classes=classes)))
-    assert found.numbers["off"] == ["2", "1"]  # 100 points of all samples, then 40; five samples prove nothing
-    assert "predicted class 2: overconfident by 20.0 points" in found.sentence
+    finding = finding_of("classes", Facts("x", test=side(0.9, 0.7, classes=classes)))
+    assert finding.numbers["off"] == ["2", "1"]  # 100 points of all samples, then 40; five samples prove nothing
+    assert "predicted class 2: overconfident by 20.0 points" in finding.sentence
 
 
 def test_confidences_that_are_off_are_named_with_their_side() -> None:
     bins = groups(("0.50-0.75", 200, 0.6, 0.9), ("0.75-1.00", 200, 0.95, 0.95))
-    found = told("confidences", Facts("x", test=side(0.8, 0.9, bins=bins)))
-    assert "confidences of 0.50-0.75: underconfident by 30.0 points" in found.sentence
-    fine = told("confidences", Facts("x", test=side(0.8, 0.9, bins=bins[1:])))
+    finding = finding_of("confidences", Facts("x", test=side(0.8, 0.9, bins=bins)))
+    assert "confidences of 0.50-0.75: underconfident by 30.0 points" in finding.sentence
+    fine = finding_of("confidences", Facts("x", test=side(0.8, 0.9, bins=bins[1:])))
     assert fine.verdict == "fine"
 
 
 def test_training_against_test() -> None:
-    found = told("train and test", Facts("x", test=side(0.9, 0.6), train=side(0.97, 1.0, split="train")))
-    assert found.verdict == "look"
-    assert "confidence is lower on what the model was trained on" in found.sentence
-    assert "-3.0 points on training and +30.0 on test" in found.sentence
-    same = told("train and test", Facts("x", test=side(0.9, 0.9), train=side(0.9, 0.905, split="train")))
+    finding = finding_of("train and test", Facts("x", test=side(0.9, 0.6), train=side(0.97, 1.0, split="train")))
+    assert finding.verdict == "look"
+    assert "confidence is lower on what the model was trained on" in finding.sentence
+    assert "-3.0 points on training and +30.0 on test" in finding.sentence
+    same = finding_of("train and test", Facts("x", test=side(0.9, 0.9), train=side(0.9, 0.905, split="train")))
     assert same.verdict == "fine"
 
 
 def test_the_margin_tail_names_the_samples_that_carry_it() -> None:
     carriers = tuple(Sample(index, 0, 1, 0.9, -5.0, 0.3) for index in (17, 3))
     heavy = side(0.9, 0.7, tail=((0.01, 0.9),), carriers=carriers, num_wrong=300)
-    found = told("margin tail", Facts("x", test=heavy))
-    assert found.verdict == "look"
-    assert "worst 1% of the test samples carry 90%" in found.sentence
-    assert "first samples 17, 3; 300 of 1,000" in found.sentence
-    assert told("margin tail", Facts("x", test=replace(heavy, tail=((0.01, 0.1),)))).verdict == "fine"
+    finding = finding_of("margin tail", Facts("x", test=heavy))
+    assert finding.verdict == "look"
+    assert "worst 1% of the test samples carry 90%" in finding.sentence
+    assert "first samples 17, 3; 300 of 1,000" in finding.sentence
+    assert finding_of("margin tail", Facts("x", test=replace(heavy, tail=((0.01, 0.1),)))).verdict == "fine"
 
 
 def test_confidently_wrong_samples_are_named() -> None:
     wrong = (Sample(4, 2, 7, 0.999, -6.0, 0.1),)
-    found = told("wrong", Facts("x", test=side(0.9, 0.7, wrong=wrong)))
-    assert "sample 4: 99.9% sure of 7, truth 2" in found.sentence
+    finding = finding_of("wrong", Facts("x", test=side(0.9, 0.7, wrong=wrong)))
+    assert "sample 4: 99.9% sure of 7, truth 2" in finding.sentence
 
 
 @pytest.mark.parametrize(
@@ -144,9 +148,9 @@ def test_sharpness_against_two_over_the_learning_rate(
     keys: dict[str, Any], sharpness: list[float], margins: tuple[float, ...], verdict: str, phrase: str
 ) -> None:
     chosen = spec(keys.pop("optimizer", "gd"), **keys)
-    found = told("sharpness", run_facts(chosen, rows(sharpness, margins=margins)))
-    assert (found.verdict, phrase in found.sentence) == (verdict, True), found.sentence
-    assert f"at most {max(sharpness):.3g}" in found.sentence
+    finding = finding_of("sharpness", facts_of(chosen, rows(sharpness, margins=margins)))
+    assert (finding.verdict, phrase in finding.sentence) == (verdict, True), finding.sentence
+    assert f"at most {max(sharpness):.3g}" in finding.sentence
 
 
 def test_a_limit_of_stability_needs_plain_gradient_descent() -> None:
@@ -157,13 +161,13 @@ def test_a_limit_of_stability_needs_plain_gradient_descent() -> None:
 
 
 def test_a_run_that_ended_early_says_so_and_gaps_are_counted() -> None:
-    held = rows([1.0, 2.0])
-    held[0]["test/ece"] = None
-    facts = run_facts(spec(), held, status="diverged", reason="loss is nan")
-    assert told("ended", facts).sentence == (
+    observed = rows([1.0, 2.0])
+    observed[0]["test/ece"] = None
+    facts = facts_of(spec(), observed, status="diverged", reason="loss is nan")
+    assert finding_of("ended", facts).sentence == (
         "The run is diverged (loss is nan): what follows is of step 10, the last observed."
     )
-    assert told("gaps", facts).numbers == {"missing": 1}
+    assert finding_of("gaps", facts).numbers == {"missing": 1}
 
 
 def test_facts_that_do_not_suffice_give_no_finding() -> None:
@@ -176,7 +180,7 @@ def test_the_number_of_samples_comes_from_the_bins() -> None:
     row: Row = {"step": 0, "test/confidence": 0.8, "test/accuracy": 0.5, "test/ece": 0.3}
     row |= {"test/bin_01_count": 0, "test/bin_01_confidence": None, "test/bin_01_right": 0}
     row |= {"test/bin_02_count": 40, "test/bin_02_confidence": 0.8, "test/bin_02_right": 20}
-    facts = run_facts(spec(), [row])
+    facts = facts_of(spec(), [row])
     assert facts.test is not None
     assert facts.test.whole.count == 40
     assert [(each.name, each.accuracy) for each in facts.test.bins] == [("0.50-1.00", 0.5)]
@@ -196,7 +200,7 @@ def test_a_calibrated_model_is_left_alone() -> None:
 
 
 def test_what_is_advised_to_an_overconfident_run_comes_from_the_results() -> None:
-    facts = run_facts(spec("gd"), rows([1.0, 2.0, 3.0], margins=(-1.0, 0.5, 0.6)))
+    facts = facts_of(spec("gd"), rows([1.0, 2.0, 3.0], margins=(-1.0, 0.5, 0.6)))
     best = next(item for item in evidence() if item.optimizer == "gd" and item.kind == "stop" and item.ece.decided)
     first = advise(facts)[0]
     assert first.kind == "try"
@@ -207,7 +211,7 @@ def test_what_is_advised_to_an_overconfident_run_comes_from_the_results() -> Non
 
 
 def test_a_run_before_interpolation_is_not_told_to_stop_there() -> None:
-    assert not any("Stop" in each.sentence for each in advise(run_facts(spec("gd"), rows([1.0, 2.0, 3.0]))))
+    assert not any("Stop" in each.sentence for each in advise(facts_of(spec("gd"), rows([1.0, 2.0, 3.0]))))
 
 
 def test_the_results_do_not_decide_for_an_underconfident_model() -> None:
@@ -215,13 +219,14 @@ def test_the_results_do_not_decide_for_an_underconfident_model() -> None:
 
 
 def test_an_earlier_step_picked_on_test_samples_is_not_decided() -> None:
-    early = run_facts(spec("muon"), rows([1.0, 2.0, 3.0], ece=(0.3, 0.05, 0.2)))
-    found = next(each for each in advise(early) if "End at step 10" in each.sentence)
-    assert found.kind == "undecided"
-    assert found.expected == pytest.approx(-0.15)
-    held = [{**row, "validation/ece": row["test/ece"], "validation/accuracy": 0.5} for row in early.rows]
-    found = next(each for each in advise(run_facts(spec("muon"), held)) if "End at step 10" in each.sentence)
-    assert found.kind == "try"
+    observed = rows([1.0, 2.0, 3.0], ece=(0.3, 0.05, 0.2))
+    early = facts_of(spec("muon"), observed)
+    finding = next(each for each in advise(early) if "End at step 10" in each.sentence)
+    assert finding.kind == "undecided"
+    assert finding.expected == pytest.approx(-0.15)
+    held = [{**row, "validation/ece": row["test/ece"], "validation/accuracy": 0.5} for row in observed]
+    finding = next(each for each in advise(facts_of(spec("muon"), held)) if "End at step 10" in each.sentence)
+    assert finding.kind == "try"
 
 
 def test_the_packaged_evidence_is_what_the_committed_results_say() -> None:
@@ -233,12 +238,12 @@ def test_an_effect_by_hand() -> None:
         (item.change, item.source): item for item in evidence() if item.kind == "optimizer" and item.optimizer == "gd"
     }
     item = held["train with sam rho=0.1 in place of gd", "interventions/digits"]
-    table = (RESULTS / "interventions/digits/differences.csv").read_text()
+    table = (RESULTS / "interventions/digits/tables.md").read_text()
     assert str(item.ece) in table  # the study's own analysis, by other code
 
 
 def test_a_record_is_json_without_nan() -> None:
-    record = diagnose(run_facts(spec(), rows([1.0, 2.0]))).record()
+    record = diagnose(facts_of(spec(), rows([1.0, 2.0]))).record()
     assert json.loads(json.dumps(record, allow_nan=False))["subject"] == "gd lr=0.1 seed=0"
 
 

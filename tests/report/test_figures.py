@@ -9,14 +9,13 @@ from matplotlib.figure import Figure
 from surefoot.report.figures import bound_axes, course_axes, diagram_axes, fan_axes, phase_axes, write_figures
 from surefoot.report.plots import colour_of
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.trajectory import Row
-from surefoot_papers.too_sharp.coupling.figure import together
+from surefoot.runs.trajectory import Row, Trajectory
 
 KEYS = ("loss", "accuracy", "ece", "margin_mean", "ggn_sharpness", "margin_min", "margin_q01", "margin_q05")
 
 
-def runs() -> list[tuple[RunSpec, list[Row]]]:
-    found = []
+def runs() -> list[Trajectory]:
+    made = []
     for name, lr in (("gd", 0.1), ("gd", 0.2), ("adamw", 0.01)):
         spec = RunSpec.from_dict({"optimizer": {"name": name, "lr": lr}, "budget": 30})
         keys = (*KEYS, "margin_q25", "margin_q50", "margin_q75", "certified_ece", "bound_ece", "bound_ece_ours")
@@ -25,8 +24,8 @@ def runs() -> list[tuple[RunSpec, list[Row]]]:
         ]
         rows[3]["train/ece"] = None  # a gap, not an error
         rows[-1] |= {"test/bin_01_count": 10, "test/bin_01_confidence": 0.4, "test/bin_01_right": 5}
-        found.append((spec, rows))
-    return found
+        made.append(Trajectory.of(spec, rows))
+    return made
 
 
 def axes() -> Any:
@@ -50,22 +49,15 @@ def test_a_gap_is_left_out_of_the_phase_plot() -> None:
     assert len(ax.get_lines()[0].get_xdata()) == 11
 
 
-def test_the_coupling_has_a_column_per_optimizer() -> None:
-    drawn = together(runs())
-    assert drawn == together(runs())
-    for text, columns in (("adamw", 1), ("gd", 1), ("train ECE", 4), ("test GN sharpness", 2)):
-        assert drawn.count(f">{text}</text>") == columns, text
-
-
 def test_margins_bounds_and_diagram() -> None:
     ax = axes()
-    fan_axes(runs()[0][1], "test", ax)
+    fan_axes(runs()[0], "test", ax)
     assert len(ax.collections) == 3
     ax = axes()
-    bound_axes(runs()[0][1], "ece", "test", ax)
+    bound_axes(runs()[0], "ece", "test", ax)
     assert ax.get_yscale() == "log"
     ax = axes()
-    diagram_axes(runs()[0][1][-1], "test", ax)
+    diagram_axes(runs()[0], "test", ax)
     (segment,) = ax.containers[0].lines[2][0].get_segments()
     assert segment[:, 1].tolist() == pytest.approx([0.2366, 0.7634], abs=1e-4)  # Wilson's for 5 of 10
 

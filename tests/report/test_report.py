@@ -1,7 +1,7 @@
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,16 +12,21 @@ from surefoot.diagnosis.facts import run_facts
 from surefoot.report import charts
 from surefoot.report.course import MOST_ROWS, MOST_RUNS, Course, overview
 from surefoot.report.page import Page, Section, chart_scripts, check_extra, inert_json
-from surefoot.report.plots import colour_of, correlation_by_end
+from surefoot.report.plots import colour_of
 from surefoot.report.run import run_page
 from surefoot.report.study import study_page, write_page, write_tables
+from surefoot.report.study_figures import COMPARISON
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.trajectory import Row
+from surefoot.runs.trajectory import Row, Trajectory
+from surefoot.studies.claim import Claim, Verdict
+from surefoot.studies.folder import StudyFolder
+from surefoot.studies.outcome import Outcome
+from surefoot.studies.study_outcome import RunState, StudyOutcome, study_outcome
 from surefoot.table import Table
 
 
-def runs() -> list[tuple[RunSpec, list[Row]]]:
-    found = []
+def runs() -> list[Trajectory]:
+    made = []
     for name, lr in (("gd", 0.1), ("gd", 0.2), ("adamw", 0.01)):
         spec = RunSpec.from_dict({"optimizer": {"name": name, "lr": lr}, "budget": 30})
         keys = ("loss", "accuracy", "ece", "margin_mean", "ggn_sharpness")
@@ -30,36 +35,34 @@ def runs() -> list[tuple[RunSpec, list[Row]]]:
             for step in range(30)
         ]
         rows[3]["train/ece"] = None  # a gap, not an error
-        found.append((spec, rows))
-    return found
+        made.append(Trajectory.of(spec, rows))
+    return made
 
 
-def outcome(title: str = "Why?") -> dict[str, Any]:
+def outcome(title: str = "Why?", **changed: object) -> StudyOutcome:
     table = Table("correlation", "r", ("a", "b"), (("x", 1.0),))
-    curve = {"optimizer": "gd", "lr": 0.1, "seed": 0, "steps": [5, 10], "r": {"train": [0.5, None]}}
     maker = {"code": "abc", "commit": None, "versions": {"torch": "2"}, "hardware": {"cores": 2}, "num_runs": 3}
-    return {
+    given = {
         "study": "s",
         "scale": "digits",
         "title": title,
         "about": "About.",
-        "partial": False,
-        "num_runs": {"done": 3},
-        "not_done": [{"run": "gd lr=9", "status": "diverged", "reason": "loss is nan at step 3"}],
-        "seeds": [0],
-        "origins": [maker],
-        "notes": [],
-        "cells": [],
-        "tables": [table],
-        "claims": Table("claims", "claims", ("c",), (("y",),)),
-        "figures": "coupling",
-        "curves": [curve],
+        "file": None,
+        "axes": {},
+        "runs": (*[RunState("gd", "done")] * 3, RunState("gd lr=9", "diverged", "loss is nan at step 3")),
+        "seeds": (0,),
+        "origins": (maker,),
+        "notes": (),
+        "costs": (),
+        "outcome": Outcome((table,), (Claim("y", "y", Verdict.REPRODUCED),)),
+        "figures": (COMPARISON,),
     }
+    return StudyOutcome(**{**given, **changed})  # type: ignore[arg-type]
 
 
 def test_figures_are_the_same_bytes_every_time() -> None:
-    first = correlation_by_end(outcome()["curves"], optimizers=["gd"])
-    assert first == correlation_by_end(outcome()["curves"], optimizers=["gd"])
+    first = COMPARISON.draw(runs())
+    assert first == COMPARISON.draw(runs())
     assert first.startswith("<svg")
 
 
@@ -72,7 +75,8 @@ def test_the_page_stands_alone_and_names_what_is_left_out(tmp_path: Path) -> Non
     own = html.replace(chart_scripts(), "")
     assert not re.search(r"src=|@import|url\(h|https?://(?!www\.w3\.org|purl\.org|creativecommons)", own)
     assert "default-src 'none'" in own  # the browser itself refuses whatever would be fetched
-    assert own.count("<svg") == 1  # correlation by end
+    assert own.count("<svg") == 1  # the figure that the analysis brings
+    assert (tmp_path / "comparison.svg").read_text() in own
     assert own.count('class="chart"') == 12  # five quantities and the phase, training and test
     assert own.count("aria-label=") >= 13
     assert "diverged" in (tmp_path / "tables.md").read_text()
@@ -84,11 +88,12 @@ def test_names_with_html_in_them_are_escaped() -> None:
     evil = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
     spec = RunSpec.from_dict({"optimizer": {"name": evil, "lr": 0.1}, "budget": 3})
     rows: list[Row] = [{"step": 0, "test/ece": 0.1, "test/accuracy": 0.5, "test/confidence": 0.6, "train/loss": 1.0}]
-    named = {**outcome(evil), "not_done": [{"run": evil, "status": evil, "reason": evil}], "about": evil}
+    run = Trajectory.of(spec, rows)
+    named = outcome(evil, runs=(RunState(evil, evil, evil),), about=evil)
     record = {"id": evil, "status": "failed", "reason": evil}
     for page in (
-        study_page(named, [(spec, rows)]),
-        run_page(record, spec, rows, diagnose(run_facts(spec, rows, status="failed", reason=evil))),
+        study_page(named, [run]),
+        run_page(record, run, diagnose(run_facts(run, status="failed", reason=evil))),
     ):
         html = page.html().replace(chart_scripts(), "")
         assert "alert(1)" in html
@@ -101,13 +106,13 @@ def test_json_inside_a_script_cannot_close_it() -> None:
 
 
 def test_a_study_without_runs_still_has_a_page(tmp_path: Path) -> None:
-    empty = {**outcome(), "curves": [], "num_runs": {"missing": 2}, "origins": [], "seeds": []}
+    empty = outcome(runs=(RunState("gd", "missing"),) * 2, origins=(), seeds=())
     assert "2 missing" in write_page(tmp_path, empty, []).read_text()
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, call in (
-        ("matplotlib", lambda: correlation_by_end(outcome()["curves"], optimizers=["gd"])),
+        ("matplotlib", lambda: COMPARISON.draw(runs())),
         ("jinja2", Page("", "", (Section("x"),)).html),
         ("vl_convert", chart_scripts.__wrapped__),
     ):
@@ -137,25 +142,24 @@ def test_runs_that_end_alike_are_summed_up() -> None:
     spec = RunSpec.from_dict({"optimizer": {"name": "gd", "lr": 0.1}, "budget": 3})
     rows: list[Row] = [{"step": 0, "test/ece": 0.2, "test/accuracy": 0.5, "test/confidence": 0.7}]
     other: list[Row] = [{"step": 0, "test/ece": 0.1, "test/accuracy": 0.5, "test/confidence": 0.4}]
-    said = overview([run_facts(spec, rows), run_facts(spec, rows), run_facts(spec, other)])
-    assert said[0][1].startswith(
+    sentences = overview([run_facts(Trajectory.of(spec, each)) for each in (rows, rows, other)])
+    assert sentences[0][1].startswith(
         "At the end 2 of 3 models are more sure than right on test samples; the middle one by +20"
     )
-    assert "Lowest final test ECE: 0.100" in said[-1][1]
+    assert "Lowest final test ECE: 0.100" in sentences[-1][1]
 
 
 def test_gaps_stay_gaps() -> None:
-    held = Course.of(runs()).data["runs"][0]["columns"]
-    assert held["train/ece"][3] is None
-    assert held["test/ece"][3] == 3.1
+    columns = Course.of(runs()).data["runs"][0]["columns"]
+    assert columns["train/ece"][3] is None
+    assert columns["test/ece"][3] == 3.1
 
 
 def test_many_runs_and_rows_are_sampled_and_said(tmp_path: Path) -> None:
-    spec, rows = runs()[0]
-    long = [{**rows[0], "step": step} for step in range(1000)]
-    many = [
-        (RunSpec.from_dict({**spec.to_dict(), "seed": seed}), long if seed == 0 else rows) for seed in range(10_000)
-    ]
+    short = runs()[0]
+    long = Trajectory.of(short.spec, [{**short.at(0), "step": step} for step in range(1000)])
+    specs = [RunSpec.from_dict({**short.spec.to_dict(), "seed": seed}) for seed in range(10_000)]
+    many = [replace(long if spec.seed == 0 else short, spec=spec) for spec in specs]
     course = Course.of(many)
     assert len(course.data["runs"]) == MOST_RUNS
     assert [course.data["runs"][k]["seed"] for k in (0, -1)] == [0, 9999]
@@ -169,11 +173,11 @@ def test_many_runs_and_rows_are_sampled_and_said(tmp_path: Path) -> None:
 def test_every_specification_is_one_that_vega_lite_knows() -> None:
     import vl_convert
 
-    spec, rows = runs()[0]
+    run = runs()[0]
     keys = (*charts.FAN, *(key for keys in charts.BOUNDS.values() for key in keys))
-    whole: Row = {**rows[0], **{f"{split}/{key}": 1.0 for split in ("train", "test") for key in keys}}
+    whole: Row = {**run.at(0), **{f"{split}/{key}": 1.0 for split in ("train", "test") for key in keys}}
     whole |= {f"test/bin_01_{what}": 1.0 for what in ("count", "confidence", "right")}
-    made = Course.of([(spec, [whole])]).charts()
+    made = Course.of([Trajectory.of(run.spec, [whole])]).charts()
     assert len(made) == 10 + 2 + 4 + 2 + 4
     for chart in made:
         names = {"all": [{}], "edges": [{}], "picked": [{}], "bins": [{}]}
@@ -181,8 +185,6 @@ def test_every_specification_is_one_that_vega_lite_knows() -> None:
 
 
 def test_a_folder_from_a_newer_version_says_so(tmp_path: Path) -> None:
-    from surefoot.studies.outcome import study_outcome
-
     keys = {"study": "s", "scale": "x", "title": "t", "about": "a", "runs": {"r": "r"}, "outcome": "coupling"}
     (tmp_path / "runs" / "r").mkdir(parents=True)
     record = {"id": "r", "label": "r", "status": "done", "spec": {"teleport": 1}, "versions": {"surefoot": "99.0.0"}}
@@ -192,17 +194,16 @@ def test_a_folder_from_a_newer_version_says_so(tmp_path: Path) -> None:
     record["gradients"] = None
     (tmp_path / "runs" / "r" / "run.json").write_text(json.dumps(record))
     with pytest.raises(ValueError, match=r"Unknown key 'teleport'.* made by surefoot 99\.0\.0.*upgrade"):
-        study_outcome(tmp_path)
+        study_outcome(StudyFolder(tmp_path))
     (tmp_path / "study.json").write_text(
         json.dumps({**keys, "runs": {}, "outcome": "new", "versions": {"surefoot": "99.0.0"}})
     )
-    with pytest.raises(ValueError, match=r"Unknown outcome 'new'.* made by surefoot 99\.0\.0"):
-        study_outcome(tmp_path)
+    with pytest.raises(ValueError, match=r"Unknown study 'new'.* made by surefoot 99\.0\.0"):
+        study_outcome(StudyFolder(tmp_path))
 
 
 def test_a_study_whose_runs_all_diverged_has_a_page() -> None:
-    gone = [{"run": f"gd lr={k}", "status": "diverged", "reason": "loss is nan"} for k in range(3)]
-    all_gone = {**outcome(), "curves": [], "num_runs": {"diverged": 3}, "not_done": gone, "origins": [], "seeds": []}
-    html = study_page(all_gone, []).html()
+    gone = tuple(RunState(f"gd lr={k}", "diverged", "loss is nan") for k in range(3))
+    html = study_page(outcome(runs=gone, origins=(), seeds=()), []).html()
     assert "No run of this study is done yet" in html
     assert html.count("loss is nan") == 3
