@@ -68,7 +68,7 @@ def busy(num_runs: int = 24) -> tuple[float, float, float, float]:
         specs = [RunSpec.from_dict({**SPEC, "seed": seed}) for seed in range(num_runs)]
         trials = [Trial(spec, Path(folder) / spec.id) for spec in specs]
         start = time.perf_counter()
-        ended = LocalEngine(num_workers).run(trials, tell=note)
+        ended = LocalEngine(num_workers).run(trials, on_event=note)
         wall = time.perf_counter() - start
     assert all(event.status == "done" for event in ended.values())
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

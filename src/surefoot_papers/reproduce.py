@@ -13,7 +13,7 @@ from pathlib import Path
 
 from surefoot.files import write_atomically
 from surefoot.runs.folder import RunFolder
-from surefoot.runs.provenance import commit, hardware, made_alike, versions
+from surefoot.runs.provenance import commit, hardware, same_provenance, versions
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.trajectory import Row
 from surefoot.studies.engines import usable_cores
@@ -82,7 +82,7 @@ def shortest(folder: Path) -> RunFolder | None:
 
 def _trial(spec: RunSpec, folder: RunFolder) -> Trial:
     """A recorded run, to be done in that folder; what has ended there, by this code, is left as it is."""
-    return Trial(spec, folder.path, anew=folder.ended and not made_alike(folder.record))
+    return Trial(spec, folder.path, anew=folder.ended and not same_provenance(folder.record))
 
 
 def _tell(event: Event) -> None:
@@ -128,7 +128,7 @@ def main(results: Path, scratch: Path) -> None:
             print(f"{name}: {recorded.spec.label}, which took {recorded.record['seconds']:.0f} s", flush=True)
     specs = {recorded.spec.id: recorded.spec for recorded in found.values()}  # studies may share runs
     trials = [_trial(spec, RunFolder(scratch.absolute() / run)) for run, spec in specs.items()]
-    LocalEngine(usable_cores()).run(trials, tell=_tell)
+    LocalEngine(usable_cores()).run(trials, on_event=_tell)
     rows = [_row(name, recorded, RunFolder(scratch / recorded.spec.id)) for name, recorded in found.items()]
     by = ", ".join(f"{key} {value}" for key, value in versions().items())
     table = Table(

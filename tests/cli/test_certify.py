@@ -181,7 +181,7 @@ def test_a_statement_that_fails_has_exit_code_1(sure: Path, monkeypatch: pytest.
 def test_bad_options_of_a_run_are_refused_before_any_work(
     run: Path, options: list[str], why: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    monkeypatch.setattr("surefoot.runs.restored_training.training_at", lambda path: pytest.fail("work was begun"))
+    monkeypatch.setattr("surefoot.runs.restored_training.restored_training", lambda path: pytest.fail("work was begun"))
     assert main(["certify", str(run), *options]) == 2
     assert why in capsys.readouterr().err
 

@@ -71,8 +71,8 @@ def test_every_spec_loads_and_checks(name: str) -> None:
         OUTCOMES[study.outcome].check(spec)
         assert network(spec) in COUNTS
         assert spec.batch_size == 128
-        steps_per_pass = 704 if spec.data.name == "tiny-imagenet" else 352
-        passes = spec.budget / gradients_per_step(spec) / steps_per_pass
+        steps_per_epoch = 704 if spec.data.name == "tiny-imagenet" else 352
+        passes = spec.budget / gradients_per_step(spec) / steps_per_epoch
         assert passes == (250 if spec.rate.name == "steps" else 200)
 
 

@@ -9,10 +9,11 @@ import torch
 from surefoot.ensembles import SWAG, BSAMSampling
 from surefoot.metrics import nll
 from surefoot.predictions import Predictions
-from surefoot.runs._collect_weights import When
+from surefoot.runs._collect_weights import CollectionSchedule
 from surefoot.runs.build import build, check
+from surefoot.runs.control import RunControl
 from surefoot.runs.folder import RunFolder
-from surefoot.runs.restored_training import training_at
+from surefoot.runs.restored_training import restored_training
 from surefoot.runs.run import run
 from surefoot.runs.spec import RunSpec
 from surefoot.training.loop import Training
@@ -56,11 +57,11 @@ def test_interrupted_at_every_step_ends_with_the_same_bytes(name: str, tmp_path:
     whole, pieces = (RunFolder(tmp_path / each) for each in ("whole", "pieces"))
     assert run(spec(name), whole).status == "done"
     calls = 0
-    while run(spec(name), pieces, should_stop=lambda: True).status != "done":
+    while run(spec(name), pieces, control=RunControl(should_stop=lambda: True)).status != "done":
         calls += 1
     assert calls == 12
     assert pieces.metrics.read_bytes() == whole.metrics.read_bytes()
-    one, other = (training_at(folder.path)[0].model for folder in (whole, pieces))
+    one, other = (restored_training(folder.path)[0].model for folder in (whole, pieces))
     inputs = torch.randn(5, 1, 8, 8)
     assert torch.equal(one.eval()(inputs), other.eval()(inputs))
 
@@ -106,9 +107,9 @@ def test_bsam_in_a_run_has_the_deviations_of_the_optimizer() -> None:
 
 
 def test_weights_are_counted_in_from_a_share_of_the_steps_on() -> None:
-    assert list(When(start=0.5, every=3).steps(num_steps=12, steps_per_pass=5)) == [6, 9, 12]
-    assert list(When(start=0.5).steps(num_steps=20, steps_per_pass=4)) == [12, 16, 20]
-    assert list(When(start=0.0, every=6).steps(num_steps=12, steps_per_pass=5)) == [6, 12]
+    assert list(CollectionSchedule(start=0.5, every=3).steps(num_steps=12, steps_per_epoch=5)) == [6, 9, 12]
+    assert list(CollectionSchedule(start=0.5).steps(num_steps=20, steps_per_epoch=4)) == [12, 16, 20]
+    assert list(CollectionSchedule(start=0.0, every=6).steps(num_steps=12, steps_per_epoch=5)) == [6, 12]
     training = build(spec("swag", optimizer={"name": "sam", "lr": 0.1, "rho": 0.05}))  # two gradients, so 6 steps
     stepped(training, 6)
     assert isinstance(training.model, SWAG)

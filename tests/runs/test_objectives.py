@@ -7,6 +7,7 @@ import pytest
 
 from surefoot.losses import LOSSES, OBJECTIVES
 from surefoot.runs.build import build, check
+from surefoot.runs.control import RunControl
 from surefoot.runs.folder import RunFolder
 from surefoot.runs.run import run
 from surefoot.runs.spec import RunSpec
@@ -34,7 +35,7 @@ def test_interrupted_at_every_step_ends_with_the_same_bytes(tmp_path: Path, loss
     ended = run(asked, whole)
     assert (ended.status, ended.reason) == ("done", "")
     calls = 0
-    while run(asked, pieces, should_stop=lambda: True).status != "done":
+    while run(asked, pieces, control=RunControl(should_stop=lambda: True)).status != "done":
         calls += 1
     assert calls == (12 if optimizer == "sgd" else 6)
     assert pieces.metrics.read_bytes() == whole.metrics.read_bytes()
@@ -100,7 +101,7 @@ def test_every_third_step_survives_being_cut_off(tmp_path: Path) -> None:
     asked = spec(loss={"name": "margin_aware", "every": 3})
     whole, pieces = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "pieces")
     run(asked, whole)
-    while run(asked, pieces, should_stop=lambda: True).status != "done":
+    while run(asked, pieces, control=RunControl(should_stop=lambda: True)).status != "done":
         pass
     assert pieces.metrics.read_bytes() == whole.metrics.read_bytes()
     assert build(asked).objective.every == 3  # type: ignore[attr-defined]

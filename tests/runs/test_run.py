@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from surefoot.files import locked
-from surefoot.runs import keeper, origin
+from surefoot.runs import _recorder, provenance
 from surefoot.runs import run as run_module
-from surefoot.runs._recorder import Keeper
+from surefoot.runs._recorder import RunRecorder
+from surefoot.runs.control import RunControl
 from surefoot.runs.folder import RunFolder
 from surefoot.runs.run import run
 from surefoot.runs.spec import RunSpec
@@ -65,7 +66,7 @@ def test_a_second_call_computes_nothing(tmp_path: Path) -> None:
 
 
 def pretend_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (run_module, keeper, origin):
+    for module in (run_module, _recorder, provenance):
         monkeypatch.setattr(module, "code_digest", lambda: "0123456789ab")
 
 
@@ -83,7 +84,7 @@ def test_other_code_is_reported_never_silently_reused(tmp_path: Path, monkeypatc
 
 def test_half_a_run_of_other_code_starts_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec, folder = make(tmp_path)
-    assert run(spec, folder, should_stop=lambda: True).status == "interrupted"
+    assert run(spec, folder, control=RunControl(should_stop=lambda: True)).status == "interrupted"
     pretend_other_code(monkeypatch)
     ended = run(spec, folder)
     assert "starts again" in ended.notes[0]
@@ -99,11 +100,11 @@ def test_the_digest_covers_what_changes_numbers(tmp_path: Path, monkeypatch: pyt
     ]:
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
-    monkeypatch.setattr(origin, "_PACKAGE", tmp_path)
+    monkeypatch.setattr(provenance, "_PACKAGE", tmp_path)
     digests = []
     for path, text in [("losses/__init__.py", "L = 1"), ("cli/x.py", "pass"), ("losses/__init__.py", "L = 2")]:
         (tmp_path / path).write_text(text)
-        digests.append(origin.code_digest.__wrapped__())
+        digests.append(provenance.code_digest.__wrapped__())
     assert digests[0] == digests[1] != digests[2]
 
 
@@ -121,7 +122,7 @@ def test_a_failure_is_a_status_with_its_traceback(tmp_path: Path, monkeypatch: p
     def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("no luck")
 
-    monkeypatch.setattr(keeper, "train", broken)
+    monkeypatch.setattr(_recorder, "train", broken)
     spec, folder = make(tmp_path)
     ended = run(spec, folder)
     assert (ended.status, ended.reason) == ("failed", "RuntimeError: no luck")
@@ -145,7 +146,7 @@ def test_interrupted_at_every_step_ends_with_the_same_bytes(tmp_path: Path, chan
     run(spec, folder)
     _, pieces = make(tmp_path / "pieces", **changes)
     calls = 0
-    while run(spec, pieces, should_stop=lambda: True).status != "done":
+    while run(spec, pieces, control=RunControl(should_stop=lambda: True)).status != "done":
         calls += 1
     assert calls == 12
     assert pieces.metrics.read_bytes() == folder.metrics.read_bytes()
@@ -156,9 +157,9 @@ def test_broken_checkpoints_start_again_and_say_so(tmp_path: Path) -> None:
     run(spec, folder)
     whole = folder.metrics.read_bytes()
     _, other = make(tmp_path / "b")
-    run(spec, other, should_stop=lambda: True)
+    run(spec, other, control=RunControl(should_stop=lambda: True))
     other.checkpoint.write_bytes(b"garbage")
-    ended = run(spec, other, should_stop=lambda: True)
+    ended = run(spec, other, control=RunControl(should_stop=lambda: True))
     assert "is not a checkpoint" in ended.notes[0]
     other.metrics.write_bytes(b"")
     ended = run(spec, other)
@@ -172,7 +173,7 @@ def paused_twice(tmp_path: Path) -> tuple[RunSpec, RunFolder, bytes]:
     run(spec, whole)
     _, folder = make(tmp_path / "paused")
     for _ in range(5):
-        run(spec, folder, should_stop=lambda: True)
+        run(spec, folder, control=RunControl(should_stop=lambda: True))
     assert folder.checkpoint.exists()
     assert folder.previous.exists()
     return spec, folder, whole.metrics.read_bytes()
@@ -215,7 +216,7 @@ def test_after_two_corrupted_checkpoints_the_run_starts_again(tmp_path: Path) ->
 def test_a_corrupted_checkpoint_never_takes_the_place_of_a_whole_one(tmp_path: Path) -> None:
     spec, folder, whole = paused_twice(tmp_path)
     folder.checkpoint.write_bytes(b"garbage")
-    assert run(spec, folder, should_stop=lambda: True).notes
+    assert run(spec, folder, control=RunControl(should_stop=lambda: True)).notes
     folder.checkpoint.write_bytes(b"garbage")
     ended = run(spec, folder)
     assert "of step 4" in ended.notes[1]
@@ -237,15 +238,15 @@ def test_a_full_disk_loses_nothing_whenever_it_is_full(tmp_path: Path, monkeypat
             raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fsync)
-    run(spec, whole, checkpoint_seconds=0)
+    run(spec, whole, control=RunControl(checkpoint_seconds=0))
     total = syncs
     assert total > 15
     for full in range(1, total + 1):
         syncs = 0
         folder = RunFolder(tmp_path / str(full))
         with pytest.raises(OSError, match="No space left"):
-            run(spec, folder, checkpoint_seconds=0)
-        assert run(spec, folder, checkpoint_seconds=0).status == "done"  # there is room again
+            run(spec, folder, control=RunControl(checkpoint_seconds=0))
+        assert run(spec, folder, control=RunControl(checkpoint_seconds=0)).status == "done"  # there is room again
         assert folder.metrics.read_bytes() == whole.metrics.read_bytes()
         assert not list(folder.path.glob("*.part"))
 
@@ -259,7 +260,7 @@ def test_half_a_write_is_no_write(tmp_path: Path, room: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))  # the system writes that much of a file, not more
     try:
         with pytest.raises(OSError, match="File too large"):
-            run(spec, folder, checkpoint_seconds=0)
+            run(spec, folder, control=RunControl(checkpoint_seconds=0))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert run(spec, folder).status == "done"
@@ -275,7 +276,7 @@ def test_clocks_that_go_backwards_change_nothing(tmp_path: Path, monkeypatch: py
     for hour in range(4):
         monkeypatch.setattr(time, "time", lambda hour=hour: wall() - 3600 * hour)
         monkeypatch.setattr(time, "monotonic", lambda hour=hour: since_boot() - 3600 * hour)  # as after a restart
-        run(spec, folder, should_stop=lambda: True)
+        run(spec, folder, control=RunControl(should_stop=lambda: True))
         seconds.append(folder.record["seconds"])
         for path in folder.path.iterdir():
             os.utime(path, (wall() + 3600, wall() + 3600))  # and files from the future
@@ -353,7 +354,7 @@ def test_rows_that_changed_under_an_interrupted_run_are_not_gone_on_from(tmp_pat
     run(spec, whole)
     _, folder = make(tmp_path / "pieces")
     calls = itertools.count()
-    assert run(spec, folder, should_stop=lambda: next(calls) == 5).status == "interrupted"
+    assert run(spec, folder, control=RunControl(should_stop=lambda: next(calls) == 5)).status == "interrupted"
     content = folder.metrics.read_bytes()
     folder.metrics.write_bytes(content.replace(b'"test/ece": 0.', b'"test/ece": 9.', 1))
     ended = run(spec, folder)
@@ -367,15 +368,21 @@ def test_two_writers_are_refused(tmp_path: Path) -> None:
         run(spec, folder)
 
 
-def test_an_archive_holds_the_same_rows(tmp_path: Path) -> None:
+def packed(folder: RunFolder, target: Path) -> RunFolder:
+    """The run with compressed rows, as archives held every run before a study had one file for all rows."""
+    target.mkdir(parents=True)
+    (target / "run.json").write_bytes((folder.path / "run.json").read_bytes())
+    (target / "metrics.jsonl.gz").write_bytes(gzip.compress(folder.metrics.read_bytes(), mtime=0))
+    return RunFolder(target)
+
+
+def test_compressed_rows_are_read_as_the_plain_ones(tmp_path: Path) -> None:
     spec, folder = make(tmp_path)
     run(spec, folder)
-    folder.archive(tmp_path / "archive" / spec.id)
-    archived = RunFolder(tmp_path / "archive" / spec.id)
+    archived = packed(folder, tmp_path / "archive" / spec.id)
     assert archived.rows() == folder.rows()
     assert archived.record == folder.record
-    archived.archive(tmp_path / "again")
-    assert (tmp_path / "again" / "metrics.jsonl.gz").read_bytes() == (archived.path / "metrics.jsonl.gz").read_bytes()
+    assert archived.measured() == folder.measured() is not None
 
 
 def test_a_folder_without_a_run_is_said_to_be_none(tmp_path: Path) -> None:
@@ -398,9 +405,9 @@ def test_killed_between_the_last_checkpoint_and_the_record(tmp_path: Path, monke
     spec, whole = make(tmp_path / "whole")
     run(spec, whole)
     _, folder = make(tmp_path / "killed")
-    write = Keeper._write_record
+    write = RunRecorder._write_record
     monkeypatch.setattr(
-        Keeper,
+        RunRecorder,
         "_write_record",
         lambda self, status, reason="": (die if status == "done" else write)(self, status),
     )
@@ -419,14 +426,14 @@ def test_a_rerun_killed_while_it_clears_the_folder(
     spec, folder = make(tmp_path)
     run(spec, folder)
     whole = folder.metrics.read_bytes()
-    write = Keeper._write_record
+    write = RunRecorder._write_record
 
     def record(self: Any, status: str, reason: str = "") -> None:
         if moment == "after":
             write(self, status, reason)
         die()
 
-    monkeypatch.setattr(Keeper, "_write_record", record)
+    monkeypatch.setattr(RunRecorder, "_write_record", record)
     with pytest.raises(Killed):
         run(spec, folder, rerun=True)
     monkeypatch.undo()
@@ -439,8 +446,7 @@ def test_a_rerun_killed_while_it_clears_the_folder(
 def test_a_rerun_in_an_archive_replaces_its_rows(tmp_path: Path) -> None:
     spec, folder = make(tmp_path)
     run(spec, folder)
-    folder.archive(tmp_path / "archive")
-    archived = RunFolder(tmp_path / "archive")
+    archived = packed(folder, tmp_path / "archive")
     (archived.path / "metrics.jsonl.gz").write_bytes(gzip.compress(b'{"step": 0}\n'))
     run(spec, archived, rerun=True)
     assert not (archived.path / "metrics.jsonl.gz").exists()
@@ -449,8 +455,8 @@ def test_a_rerun_in_an_archive_replaces_its_rows(tmp_path: Path) -> None:
 
 def test_other_versions_are_reported_and_not_mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec, folder = make(tmp_path)
-    run(spec, folder, should_stop=lambda: True)
-    monkeypatch.setattr(origin, "versions", lambda: {"torch": "0.1"})
+    run(spec, folder, control=RunControl(should_stop=lambda: True))
+    monkeypatch.setattr(provenance, "versions", lambda: {"torch": "0.1"})
     ended = run(spec, folder)
     assert "begun by other versions" in ended.notes[0]
     assert len(folder.rows()[0]) == 7
@@ -468,12 +474,13 @@ KILLED = """
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from surefoot.runs.control import RunControl
+from surefoot.runs.folder import RunFolder
 from surefoot.runs.run import run
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.folder import RunFolder
 spec = RunSpec.from_toml(Path(sys.argv[1]))
 print("begin", flush=True)
-print(run(spec, RunFolder(Path(sys.argv[2])), checkpoint_seconds=0.05).status, flush=True)
+print(run(spec, RunFolder(Path(sys.argv[2])), control=RunControl(checkpoint_seconds=0.05)).status, flush=True)
 """
 
 

@@ -11,8 +11,9 @@ from surefoot.cli import main
 from surefoot.metrics import nll
 from surefoot.predictions import Predictions
 from surefoot.runs.build import check
+from surefoot.runs.control import RunControl
 from surefoot.runs.folder import RunFolder
-from surefoot.runs.restored_training import training_at
+from surefoot.runs.restored_training import restored_training
 from surefoot.runs.run import run
 from surefoot.runs.selection import selected
 from surefoot.runs.spec import RunSpec
@@ -34,7 +35,7 @@ def spec(**changes: Any) -> RunSpec:
 
 
 def validation_nll(path: Path) -> float:
-    training, _ = training_at(path)
+    training, _ = restored_training(path)
     split = training.splits["validation"]
     with torch.no_grad():
         return float(nll(Predictions(training.model.eval()(split.inputs), split.labels)))
@@ -60,7 +61,7 @@ def test_both_ends_are_kept_and_the_curve_is_whole(tmp_path: Path, capsys: pytes
 def test_cut_off_at_every_step_it_keeps_the_same(tmp_path: Path) -> None:
     whole, pieces = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "pieces")
     run(spec(budget=40), whole)
-    while run(spec(budget=40), pieces, should_stop=lambda: True).status != "done":
+    while run(spec(budget=40), pieces, control=RunControl(should_stop=lambda: True)).status != "done":
         pass
     assert pieces.record["selected"] == whole.record["selected"]
     assert pieces.selected.read_bytes() == whole.selected.read_bytes()
@@ -71,7 +72,7 @@ def test_cut_off_at_every_step_it_keeps_the_same(tmp_path: Path) -> None:
 def test_a_run_killed_after_its_last_checkpoint_does_not_believe_in_rows_that_are_gone(tmp_path: Path) -> None:
     folder, whole = RunFolder(tmp_path / "cut"), RunFolder(tmp_path / "whole")
     run(spec(budget=40), whole)
-    run(spec(budget=40), folder, should_stop=lambda: True)
+    run(spec(budget=40), folder, control=RunControl(should_stop=lambda: True))
     with folder.metrics.open("a") as file:
         file.write(json.dumps({"step": 3, "validation/nll": 0.001}) + "\n")
     assert run(spec(budget=40), folder).status == "done"

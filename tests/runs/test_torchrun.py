@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from surefoot.runs.build import build, check
+from surefoot.runs.control import RunControl
 from surefoot.runs.folder import RunFolder
 from surefoot.runs.run import run
 from surefoot.runs.spec import RunSpec
@@ -82,7 +83,9 @@ def test_a_run_of_two_processes_measures_what_one_does_and_survives_a_death(tmp_
     striker = threading.Thread(target=strike, daemon=True)
     striker.start()
     told: list[int] = []
-    ended = run(spec, folder, checkpoint_seconds=0.05, on_progress=lambda done, _: told.append(done))
+    ended = run(
+        spec, folder, control=RunControl(checkpoint_seconds=0.05, on_progress=lambda done, _: told.append(done))
+    )
     assert ended.status == "done", ended.reason
     assert killed
     assert told
@@ -99,10 +102,18 @@ def test_two_processes_stop_on_request_and_go_on(tmp_path: Path) -> None:
     spec = RunSpec.from_dict({**TINY, "budget": 100_000, "observers": {"curvature": False}})
     folder = RunFolder(tmp_path / "run")
     told: list[int] = []
-    ended = run(spec, folder, on_progress=lambda done, _: told.append(done), should_stop=lambda: len(told) > 2)
+    ended = run(
+        spec,
+        folder,
+        control=RunControl(on_progress=lambda done, _: told.append(done), should_stop=lambda: len(told) > 2),
+    )
     assert ended.status == "interrupted"
     step = RunFolder(folder.path).record["gradients"]
     assert 0 < step < 100_000
     told.clear()
-    run(spec, folder, on_progress=lambda done, _: told.append(done), should_stop=lambda: len(told) > 2)
+    run(
+        spec,
+        folder,
+        control=RunControl(on_progress=lambda done, _: told.append(done), should_stop=lambda: len(told) > 2),
+    )
     assert told[0] >= step

@@ -116,7 +116,7 @@ def test_the_largest_part_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         plan_module,
         "costs",
-        lambda specs, tell: {kind(s): Cost(each[s.optimizer.name], 0, 0, 0, 1) for s in specs},
+        lambda specs, on_progress: {kind(s): Cost(each[s.optimizer.name], 0, 0, 0, 1) for s in specs},
     )
     todo = [Trial(item, Path("nowhere")) for item in specs]
 
@@ -165,7 +165,7 @@ def test_a_budget_that_measuring_uses_up_is_refused_at_once(monkeypatch: pytest.
     todo = [Trial(spec(optimizer={"name": name, "lr": 0.1}), Path("nowhere")) for name in ("gd", "muon", "adamw")]
     told: list[tuple[int, int]] = []
     with pytest.raises(ValueError, match=r"must be longer: 10.0 s went by measuring 1 of 3 kinds"):
-        plan([t.spec for t in todo], todo, num_workers=1, seconds=10.0, tell=lambda *seen: told.append(seen))
+        plan([t.spec for t in todo], todo, num_workers=1, seconds=10.0, on_progress=lambda *seen: told.append(seen))
     assert told == [(0, 3)]
 
 
@@ -179,7 +179,7 @@ def test_a_study_within_a_budget_is_partial_and_can_be_completed(
     monkeypatch.setattr(
         plan_module,
         "costs",
-        lambda specs, tell: {kind(s): Cost(known[s.optimizer.name], 0, 0, 0, 1) for s in specs},
+        lambda specs, on_progress: {kind(s): Cost(known[s.optimizer.name], 0, 0, 0, 1) for s in specs},
     )
     command = ["study", "why.toml", "--workers", "1", "--json", "--no-page"]
     assert main([*command, "--budget", "7m"]) == 0

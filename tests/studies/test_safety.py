@@ -130,12 +130,12 @@ def test_a_full_disk_fails_runs_and_the_same_trials_go_on_when_there_is_room(tmp
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (5000, before[1]))
     try:
-        ended = LocalEngine(1).run([trial], tell=lambda event: None)
+        ended = LocalEngine(1).run([trial], on_event=lambda event: None)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert ended[spec.id].status == "failed"
     assert "File too large" in ended[spec.id].reason
-    assert LocalEngine(1).run([trial], tell=lambda event: None)[spec.id].status == "done"
+    assert LocalEngine(1).run([trial], on_event=lambda event: None)[spec.id].status == "done"
     assert RunFolder(trial.folder).ended
 
 

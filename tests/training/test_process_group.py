@@ -16,7 +16,7 @@ from surefoot.params import flat
 from surefoot.training.batches import Batches
 from surefoot.training.loop import Training, train
 from surefoot.training.observers import CalibrationObserver, CurvatureObserver, MarginsObserver
-from surefoot.training.process_group import Processes
+from surefoot.training.process_group import ProcessGroup
 from surefoot.training.schedule import Schedule
 
 WAYS: dict[str, tuple[Callable[[nn.Module], torch.optim.Optimizer], dict[str, Any]]] = {
@@ -31,7 +31,7 @@ WAYS: dict[str, tuple[Callable[[nn.Module], torch.optim.Optimizer], dict[str, An
 }
 
 
-def trained(way: str, processes: Processes) -> tuple[torch.Tensor, list[dict[str, float]]]:
+def trained(way: str, group: ProcessGroup) -> tuple[torch.Tensor, list[dict[str, float]]]:
     """Weights and rows after 12 gradients in float64 on 23 samples in batches of 5, the last one of 3."""
     generator = torch.Generator().manual_seed(0)
     inputs = torch.randn(23, 4, generator=generator, dtype=torch.float64)
@@ -51,7 +51,7 @@ def trained(way: str, processes: Processes) -> tuple[torch.Tensor, list[dict[str
             "margins": MarginsObserver(),
             "curvature": CurvatureObserver(),
         },
-        processes=processes,
+        process_group=group,
         descent=Lifted(optimizer.per_sample) if isinstance(optimizer, SAM) else None,
         **options,
     )
@@ -62,7 +62,7 @@ def trained(way: str, processes: Processes) -> tuple[torch.Tensor, list[dict[str
 
 def _work(rank: int, folder: Path) -> None:
     torch.set_num_threads(1)
-    torch.save({way: trained(way, Processes.here()) for way in WAYS}, folder / f"{rank}.pt")
+    torch.save({way: trained(way, ProcessGroup.here()) for way in WAYS}, folder / f"{rank}.pt")
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_two_processes_are_one(together: list[dict[str, Any]], way: str) -> None:
-    weights, rows = trained(way, Processes())
+    weights, rows = trained(way, ProcessGroup())
     for theirs, seen in (found[way] for found in together):
         torch.testing.assert_close(theirs, weights, rtol=1e-10, atol=1e-12)
         assert [row["step"] for row in seen] == [row["step"] for row in rows]
@@ -90,6 +90,6 @@ def test_two_processes_are_one(together: list[dict[str, Any]], way: str) -> None
 def test_parts_hold_every_sample_once() -> None:
     for number in (0, 1, 2, 3, 7, 10):
         for count in (1, 2, 3):
-            parts = [list(range(number))[Processes(rank, count).part(number)] for rank in range(count)]
+            parts = [list(range(number))[ProcessGroup(rank, count).part(number)] for rank in range(count)]
             assert [sample for part in parts for sample in part] == list(range(number))
             assert max(map(len, parts)) - min(map(len, parts)) <= 1

@@ -116,7 +116,7 @@ class CertifyCommand:
     def _run(self, progress: Any) -> "tuple[list[Certificate], Tail, dict[str, Any]]":
         from surefoot.curvature import GGN, eigenpairs
         from surefoot.losses import CrossEntropy, loss_within
-        from surefoot.runs.restored_training import training_at
+        from surefoot.runs.restored_training import restored_training
         from surefoot.theory import (
             calibration_certificates,
             certified_on_shift,
@@ -132,7 +132,7 @@ class CertifyCommand:
         )
 
         split, norm = self.split or "train", self.norm or "l2"
-        training, spec = training_at(self.path)
+        training, spec = restored_training(self.path)
         gamma = self._gamma(spec)
         training.model.eval()  # as it will be used: dropout off, batch norm by its running statistics
         loss = loss_within(training.objective)

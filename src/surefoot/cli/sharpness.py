@@ -59,9 +59,9 @@ class SharpnessCommand:
             if self.layers and self.num > 1:
                 raise ValueError("`--layers` gives one eigenvalue per layer: leave `--num` at 1.")
             from surefoot.curvature import GGN, Hessian, subset
-            from surefoot.runs.restored_training import training_at
+            from surefoot.runs.restored_training import restored_training
 
-            training, spec = training_at(self.run)
+            training, spec = restored_training(self.run)
             plain = spec.optimizer.name in ("gd", "sgd") and not spec.optimizer.options.get("momentum")
             lr = spec.optimizer.options.get("lr") if plain else None  # elsewhere 2 / lr is no limit
 

@@ -63,7 +63,7 @@ class StudyCommand:
         from surefoot.cli.report import show
         from surefoot.files import locked
         from surefoot.report.page import check_extra
-        from surefoot.runs.provenance import made_alike
+        from surefoot.runs.provenance import same_provenance
         from surefoot.studies.engines import make_engine
         from surefoot.studies.folder import StudyFolder
         from surefoot.studies.plan import duration, plan
@@ -87,7 +87,7 @@ class StudyCommand:
                     preflight([trial.spec for trial in trials])
                 if self.dry_run or seconds is not None:
                     with measuring() as tell:
-                        planned = plan(study.specs, trials, num_workers=num_workers, seconds=seconds, tell=tell)
+                        planned = plan(study.specs, trials, num_workers=num_workers, seconds=seconds, on_progress=tell)
                     trials = list(planned.trials)
                 if not self.dry_run:
                     engine = make_engine(
@@ -110,12 +110,12 @@ class StudyCommand:
             try:
                 take(wanted, made)
                 with bars(len(trials)) as shown:
-                    ended = conduct(study, root, trials, engine=engine, tell=lambda event: _tell(shown, event))
+                    ended = conduct(study, root, trials, engine=engine, on_event=lambda event: _tell(shown, event))
             except OSError as error:
                 say(f"surefoot: the study stopped: {error}")
                 return 1
         folder = StudyFolder(root)
-        stale = [run for run in folder.runs if run.status != "damaged" and not made_alike(run.record)]
+        stale = [run for run in folder.runs if run.status != "damaged" and not same_provenance(run.record)]
         if stale:
             say(f"{len(stale)} runs were made by other code or versions and are used as they are: see --rerun stale.")
         with request():

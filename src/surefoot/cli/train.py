@@ -19,7 +19,7 @@ class TrainCommand:
     """Train one network as a spec file says, watching calibration, margins and curvature.
 
     The run lands in a folder named by the hash of its spec. Called again it resumes where it stopped, or computes
-    nothing if it had ended.
+    nothing if it had result.
 
     Example: surefoot train spec.toml --set optimizer.lr=0.1 --set seed=3
     """
@@ -33,7 +33,7 @@ class TrainCommand:
     out: Path = Path("runs/train")
     """Folder to put the run's folder in."""
     rerun: bool = False
-    """Do the run again even if it had ended."""
+    """Do the run again even if it had result."""
     json: bool = False
     """Print the run's record and last row as JSON."""
 
@@ -49,35 +49,31 @@ class TrainCommand:
                 set_key(tree, assignment)
             spec = RunSpec.from_dict(tree)
             from surefoot.runs.allocator import keep_freed_memory
+            from surefoot.runs.control import RunControl
             from surefoot.runs.run import run
             from surefoot.studies.run import preflight
 
             preflight([spec])
             folder = RunFolder(self.out / spec.id)
             with locked(folder.path):
-                pass  # one that another process holds is said here
+                pass  # a folder that another process holds is a bad request
         keep_freed_memory()
         with bars(1) as shown, _stop_flag() as stop:
             shown.start(spec.id, spec.label, spec.budget)
             try:
-                ended = run(
-                    spec,
-                    folder,
-                    rerun=self.rerun,
-                    on_progress=lambda done, _: shown.update(spec.id, done),
-                    should_stop=stop,
-                )
+                control = RunControl(on_progress=lambda done, _: shown.update(spec.id, done), should_stop=stop)
+                result = run(spec, folder, control=control, rerun=self.rerun)
             except OSError as error:
                 say(f"surefoot: the run stopped: {error}")
                 return 1
-        for note in ended.notes:
+        for note in result.notes:
             say(note)
-        if ended.reused:
-            say(f"{spec.label} had ended ({ended.status}); nothing was computed.")
+        if result.reused:
+            say(f"{spec.label} had ended ({result.status}); nothing was computed.")
         print_run(folder, json=self.json)
-        if ended.status == "interrupted":
+        if result.status == "interrupted":
             raise KeyboardInterrupt
-        return 0 if ended.status == "done" else 1
+        return 0 if result.status == "done" else 1
 
 
 @contextmanager

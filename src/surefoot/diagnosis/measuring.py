@@ -60,11 +60,11 @@ def weights_facts(facts: "Facts", folder: "RunFolder") -> "tuple[Facts, str]":
     if not Path(folder.checkpoint).exists():
         return facts, f"{folder.path} holds no weights: classes and samples cannot be named."
     from surefoot.diagnosis.profiling import profile
-    from surefoot.runs.restored_training import training_at
+    from surefoot.runs.restored_training import restored_training
     from surefoot.training.snapshot import Diverged, Snapshot
 
     try:
-        training, _ = training_at(folder.path)
+        training, _ = restored_training(folder.path)
         snapshot = Snapshot(training.step, training.model, training.objective, training.splits)
         held = {split: snapshot.predictions(split) for split in training.splits}
     except (OSError, ValueError, Diverged) as error:

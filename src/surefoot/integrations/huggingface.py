@@ -17,7 +17,7 @@ from surefoot.predictions import Predictions
 from surefoot.training.observers import CalibrationObserver, MarginsObserver
 from surefoot.watch.batch import BatchOf, batch_of, check_classes
 from surefoot.watch.logits import LogitsOf, logits_of
-from surefoot.watch.seen import Seen, processes
+from surefoot.watch.seen import Seen, current_process_group
 from surefoot.watch.watch import DEFAULT_OBSERVERS, Watch
 
 _STATE = "surefoot_watch.pt"  # beside the trainer's own files of a checkpoint
@@ -119,7 +119,7 @@ def huggingface_callback(
 
         def on_save(self, args: Any, state: Any, control: Any, **parts: Any) -> None:
             place = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-            if self.watch is not None and processes().rank == 0 and place.is_dir():
+            if self.watch is not None and current_process_group().rank == 0 and place.is_dir():
                 torch.save(self.watch.state_dict(), place / _STATE)
 
         def on_train_end(self, args: Any, state: Any, control: Any, **parts: Any) -> None:
@@ -139,7 +139,7 @@ class _Sample:
         self._size = getattr(loader, "total_batch_size", None) or loader.batch_size or 8
 
     def __iter__(self) -> Iterator[Any]:
-        mine = self._rows[processes().part(len(self._rows))]
+        mine = self._rows[current_process_group().part(len(self._rows))]
         for start in range(0, len(mine), self._size):
             yield self._collate([self._dataset[row] for row in mine[start : start + self._size]])
 

@@ -12,7 +12,7 @@ from surefoot.losses import LOSSES, Lifted, Loss, Objective, Remembering
 from surefoot.optim import BSAM, OPTIMIZERS
 from surefoot.registry import look_up
 from surefoot.runs._build_objective import refuse_curvature
-from surefoot.runs._collect_weights import When
+from surefoot.runs._collect_weights import CollectionSchedule
 from surefoot.runs.check_options import check_options, options_of
 from surefoot.runs.spec import RunSpec
 
@@ -57,7 +57,7 @@ def build_ensemble(spec: RunSpec, make: Callable[[], nn.Module], train: Split) -
     if name == "bsam":
         return BSAMSampling(make(), model_first=True, **options)
     if name == "swag":
-        theirs = {key: value for key, value in options.items() if key not in options_of(When)}
+        theirs = {key: value for key, value in options.items() if key not in options_of(CollectionSchedule)}
         return SWAG(make(), model_first=True, batches=torch.split(train.inputs, _AT_ONCE), **theirs)
     kind: Any = ENSEMBLES[name]
     supplied: Mapping[str, Any] = {"num_train": len(train.labels)} if "num_train" in options_of(kind) else {}
@@ -78,7 +78,7 @@ def _makers(name: str) -> list[Callable[..., Any]]:
     if name == "mc_dropout":
         return [MCDropout, _rate]
     if name == "swag":
-        return [SWAG, When]
+        return [SWAG, CollectionSchedule]
     return [ENSEMBLES[name]]
 
 

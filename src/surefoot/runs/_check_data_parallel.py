@@ -10,7 +10,7 @@ from surefoot.losses import LOSSES, Remembering, couples_samples
 from surefoot.runs.spec import RunSpec
 
 
-def check_parallel(spec: RunSpec) -> None:
+def check_data_parallel(spec: RunSpec) -> None:
     """Raise ValueError unless each process can do its part of a batch without knowing the others' samples.
 
     The rest of the spec must have been checked before.

@@ -16,7 +16,7 @@ _FEWEST = 2  # one set of weights has no spread, and SWAG would be the model of 
 
 
 @dataclass(frozen=True)
-class When:
+class CollectionSchedule:
     """Every so many steps, or at the end of each pass, once a share `start` of the run's steps is done."""
 
     start: float = 0.5
@@ -28,9 +28,9 @@ class When:
         if self.every != "pass" and self.every < 1:
             raise ValueError(f'`ensemble.every` must be at least 1 or "pass", got {self.every}.')
 
-    def steps(self, *, num_steps: int, steps_per_pass: int) -> range:
+    def steps(self, *, num_steps: int, steps_per_epoch: int) -> range:
         """The numbers of steps done after which weights are counted in; ValueError if they are too few."""
-        every = steps_per_pass if self.every == "pass" else self.every
+        every = steps_per_epoch if self.every == "pass" else self.every
         first = max(1, math.ceil(self.start * num_steps / every)) * every
         found = range(first, num_steps + 1, every)
         if len(found) < _FEWEST:
@@ -41,8 +41,8 @@ class When:
         return found
 
 
-def collecting(
-    spec: RunSpec, model: nn.Module, optimizer: torch.optim.Optimizer, *, steps_per_pass: int
+def weight_collector(
+    spec: RunSpec, model: nn.Module, optimizer: torch.optim.Optimizer, *, steps_per_epoch: int
 ) -> Callable[[int], None] | None:
     """What is to be done after every step, given how many are done; None where nothing is collected."""
     if isinstance(model, BSAMSampling):
@@ -52,6 +52,6 @@ def collecting(
         swag = model
         chosen = {key: spec.ensemble.options[key] for key in ("start", "every") if key in spec.ensemble.options}
         num_steps = math.ceil(spec.budget / gradients_per_step(spec))
-        steps = When(**chosen).steps(num_steps=num_steps, steps_per_pass=steps_per_pass)
+        steps = CollectionSchedule(**chosen).steps(num_steps=num_steps, steps_per_epoch=steps_per_epoch)
         return lambda step: swag.collect(swag.model) if step in steps else None
     return None

@@ -1,13 +1,13 @@
-"""What stands in a run's folder while it trains: rows, checkpoints, and the record of how it goes."""
+"""The recorder of a run: rows, checkpoints and run.json."""
 
 import math
 import time
 import traceback
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from surefoot.runs.control import RunControl
 from surefoot.runs.folder import RunFolder
 from surefoot.runs.provenance import code_digest, commit, hardware, versions
 from surefoot.runs.selection import JUDGE, selected
@@ -18,20 +18,20 @@ from surefoot.training.snapshot import Diverged
 
 
 @dataclass(eq=False)
-class Keeper:
-    """Keeps the folder in step with the training."""
+class RunRecorder:
+    """Writes rows, checkpoints and the record of a run to its folder while it trains."""
 
     spec: RunSpec
     folder: RunFolder
     training: Training
-    checkpoint_seconds: float
-    on_progress: Callable[[int, int], None]
-    should_stop: Callable[[], bool]
+    control: RunControl
 
     begun: float = field(default_factory=lambda: time.monotonic(), init=False)
     spent: bool = field(default=False, init=False)  # the checkpoint is the one written at the very end
     resumed: Path | None = field(default=None, init=False)  # the checkpoint gone on from
     lowest: float = field(default=math.inf, init=False)  # validation NLL of the rows
+    saved: float = field(default=0.0, init=False)  # when the last checkpoint was written
+    reported: float = field(default=0.0, init=False)  # when progress was last reported
 
     @property
     def device(self) -> str:
@@ -81,7 +81,7 @@ class Keeper:
 
     def train(self) -> tuple[str, str]:
         self._write_record("running")
-        self.saved = self.told = time.monotonic()
+        self.saved = self.reported = time.monotonic()
         try:
             finished = self.spent or train(
                 self.training,
@@ -117,17 +117,17 @@ class Keeper:
             checkpoint.save(self.folder.selected, self.training)
 
     def _lowest(self) -> float:
-        found = selected(self.folder.rows()[0])
-        return math.inf if found is None else found[JUDGE] or 0.0
+        best = selected(self.folder.rows()[0])
+        return math.inf if best is None else best[JUDGE] or 0.0
 
     def _between(self) -> bool:
         now = time.monotonic()
-        if now - self.told > 0.2:
-            self.told = now
-            self.on_progress(self.training.num_gradients, self.spec.budget)
-        if now - self.saved > self.checkpoint_seconds:
+        if now - self.reported > 0.2:
+            self.reported = now
+            self.control.on_progress(self.training.num_gradients, self.spec.budget)
+        if now - self.saved > self.control.checkpoint_seconds:
             self._save()
-        return self.training.processes.agreed(not self.should_stop())
+        return self.training.process_group.agreed(not self.control.should_stop())
 
     def _save(self) -> None:
         length = self.folder.sync()  # rows first: a checkpoint never refers to rows that are not on disk

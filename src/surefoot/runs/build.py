@@ -15,15 +15,15 @@ from surefoot.registry import look_up
 from surefoot.runs._build_ensemble import build_ensemble, check_ensemble, objective_of
 from surefoot.runs._build_objective import build_objective, check_objective, descent_of, fitted, has_validation
 from surefoot.runs._build_optimizer import build_optimizer, check_optimizer
-from surefoot.runs._check_data_parallel import check_parallel, refuse_coupling
-from surefoot.runs._collect_weights import collecting
+from surefoot.runs._check_data_parallel import check_data_parallel, refuse_coupling
+from surefoot.runs._collect_weights import weight_collector
 from surefoot.runs.check_options import check_options
 from surefoot.runs.selection import check_selection
 from surefoot.runs.spec import RunSpec
 from surefoot.training.batches import Batches
 from surefoot.training.loop import Training
 from surefoot.training.observers import OBSERVERS
-from surefoot.training.process_group import Processes
+from surefoot.training.process_group import ProcessGroup
 from surefoot.training.rates import RATES
 
 
@@ -50,15 +50,15 @@ def check(spec: RunSpec) -> None:
         check_options(f"observers.{name}", options, look_up("observer", name, OBSERVERS))
     check_objective(spec)
     check_ensemble(spec)
-    check_parallel(spec)
+    check_data_parallel(spec)
     check_selection(spec, has_validation=has_validation(spec))
 
 
-def build(spec: RunSpec, *, data: Dataset | None = None, processes: Processes | None = None) -> Training:
+def build(spec: RunSpec, *, data: Dataset | None = None, process_group: ProcessGroup | None = None) -> Training:
     """Data, model, objective, optimizer and observers of a spec, on its device, seeded by its seed.
 
     Sets the global generators to the seed: a model's initialisation and dropout draw from them. `data` spares loading
-    what was loaded before. `processes` are those that train together, of which this is one; alone if not given.
+    what was loaded before. `process_group` are the processes that train together; alone if not given.
     """
     check(spec)
     device = resolve_device(spec.device)
@@ -95,11 +95,11 @@ def build(spec: RunSpec, *, data: Dataset | None = None, processes: Processes | 
         reduction=spec.reduction,
         clip_grad_norm=None if spec.clip_grad_norm == "none" else spec.clip_grad_norm,
         rate=RATES[spec.rate.name](**_tuples(spec.rate.options)),
-        processes=processes or Processes(),
+        process_group=process_group or ProcessGroup(),
         descent=objective_of(model, optimizer.per_sample)
         if isinstance(optimizer, SAM) and loss is not None
         else descent_of(objective, optimizer),
-        after_step=collecting(spec, model, optimizer, steps_per_pass=batches.steps_per_pass),
+        after_step=weight_collector(spec, model, optimizer, steps_per_epoch=batches.steps_per_epoch),
     )
 
 

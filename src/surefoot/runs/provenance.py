@@ -71,7 +71,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def made_alike(record: Mapping[str, Any]) -> bool:
+def same_provenance(record: Mapping[str, Any]) -> bool:
     """Whether a run's record names this code and these versions."""
     return record.get("code") == code_digest() and record.get("versions") == versions()
 

@@ -9,7 +9,7 @@ from surefoot.training import checkpoint
 from surefoot.training.loop import Training
 
 
-def training_at(path: Path) -> tuple[Training, RunSpec]:
+def restored_training(path: Path) -> tuple[Training, RunSpec]:
     """The training of a run (its folder, or a checkpoint in it) with the weights of the checkpoint, and its spec."""
     folder = RunFolder(path if path.is_dir() else path.parent)
     file = folder.checkpoint if path.is_dir() else path

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Ended:
-    """The run's status, why, and what a reader should know."""
+class RunResult:
+    """The run's status, the reason for it, and notes for the reader."""
 
     status: str  # done, diverged, interrupted, failed
     reason: str = ""

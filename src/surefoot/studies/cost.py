@@ -46,7 +46,9 @@ def kind(spec: RunSpec) -> str:
     return json.dumps(tree, sort_keys=True)
 
 
-def costs(specs: Iterable[RunSpec], *, tell: Callable[[int, int], None] = lambda done, of: None) -> dict[str, Cost]:
+def costs(
+    specs: Iterable[RunSpec], *, on_progress: Callable[[int, int], None] = lambda done, of: None
+) -> dict[str, Cost]:
     """The cost of every kind among the specs, each measured on the one with the smallest learning rate.
 
     Before each of them `tell` is called with how many are done, of how many.
@@ -58,7 +60,7 @@ def costs(specs: Iterable[RunSpec], *, tell: Callable[[int, int], None] = lambda
             chosen[kind(spec)] = spec
     found: dict[str, Cost] = {}
     for name, spec in chosen.items():
-        tell(len(found), len(chosen))
+        on_progress(len(found), len(chosen))
         found[name] = measured(spec)
     return found
 

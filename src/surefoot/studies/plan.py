@@ -41,7 +41,7 @@ def plan(
     *,
     num_workers: int,
     seconds: float | None = None,
-    tell: Callable[[int, int], None] = lambda done, of: None,
+    on_progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Plan:
     """The trials to do of a study's specs, all or as many as fit into `seconds`, this call included.
 
@@ -56,9 +56,9 @@ def plan(
             raise ValueError(
                 f"`budget` must be longer: {format_duration(seconds)} went by measuring {done} of {of} kinds of runs."
             )
-        tell(done, of)
+        on_progress(done, of)
 
-    found = costs((trial.spec for trial in todo), tell=in_time)
+    found = costs((trial.spec for trial in todo), on_progress=in_time)
     took = time.monotonic() - begun
     each = {trial.id: found[kind(trial.spec)].of(trial.spec) for trial in todo}
     chosen = list(todo) if seconds is None else _fitting(specs, todo, each, num_workers, seconds - took)

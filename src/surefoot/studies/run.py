@@ -11,7 +11,7 @@ from surefoot._version import __version__
 from surefoot.files import write_atomically
 from surefoot.runs.check_options import NotAListError
 from surefoot.runs.folder import RunFolder
-from surefoot.runs.provenance import made_alike
+from surefoot.runs.provenance import same_provenance
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.stored import DamagedError
 from surefoot.studies.analysis import load_analysis
@@ -46,14 +46,14 @@ def missing(study: Study, root: Path, *, rerun: Rerun = "none") -> list[Trial]:
     for spec in study.specs:
         folder = RunFolder(root.absolute() / "runs" / spec.id)  # workers may live in another folder
         ended = folder.ended
-        stale = ended and not made_alike(folder.record)
+        stale = ended and not same_provenance(folder.record)
         if not ended or rerun == "all" or (rerun == "stale" and stale):
             todo.append(Trial(spec, folder.path, anew=ended))
     return todo
 
 
 def conduct(
-    study: Study, root: Path, trials: Sequence[Trial], *, engine: Engine, tell: Callable[[Event], None]
+    study: Study, root: Path, trials: Sequence[Trial], *, engine: Engine, on_event: Callable[[Event], None]
 ) -> dict[str, Event]:
     """Do those trials of a study and return how each ended.
 
@@ -62,7 +62,7 @@ def conduct(
     """
     (root / "runs").mkdir(parents=True, exist_ok=True)
     write_atomically(root / "study.json", (json.dumps(_record(study), indent=1) + "\n").encode())
-    return engine.run(trials, tell=tell) if trials else {}
+    return engine.run(trials, on_event=on_event) if trials else {}
 
 
 def preflight(specs: Sequence[RunSpec]) -> None:

@@ -36,7 +36,7 @@ class Batches:
         self._order = torch.arange(len(split.labels), device=split.labels.device)
 
     @property
-    def steps_per_pass(self) -> int:
+    def steps_per_epoch(self) -> int:
         """How many batches hold all samples once."""
         return -(-len(self.split.labels) // self.batch_size)
 
@@ -50,7 +50,7 @@ class Batches:
     def _indices(self, step: int) -> Tensor:
         if not self.shuffled:
             return self._order
-        number, position = divmod(step, self.steps_per_pass)
+        number, position = divmod(step, self.steps_per_epoch)
         if number != self._pass:
             self._pass, self._order = number, self._permutation(number)
         return self._order[position * self.batch_size : (position + 1) * self.batch_size]

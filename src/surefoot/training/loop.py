@@ -14,7 +14,7 @@ from surefoot.losses import Objective, memory_of
 from surefoot.predictions import Predictions
 from surefoot.training.batches import Batches
 from surefoot.training.observers import Observer
-from surefoot.training.process_group import Processes
+from surefoot.training.process_group import ProcessGroup
 from surefoot.training.rates import Constant
 from surefoot.training.schedule import Schedule
 from surefoot.training.snapshot import Diverged, Snapshot
@@ -39,7 +39,7 @@ class Training:
         default_factory=Constant
     )  # of the share of the budget spent: what the learning rate is times
     after_step: Callable[[int], None] | None = None  # told the number of steps done, for what collects weights
-    processes: Processes = field(default_factory=Processes)
+    process_group: ProcessGroup = field(default_factory=ProcessGroup)
     step: int = 0
     num_gradients: int = 0
     first_loss: float | None = None
@@ -48,7 +48,7 @@ class Training:
     def observe(self, *, last: bool = False) -> dict[str, float]:
         """One row: step, gradients spent, and what every observer sees; some look only where it is the last."""
         begun = time.perf_counter()
-        snapshot = Snapshot(self.step, self.model, self.objective, self.splits, self.processes, last=last)
+        snapshot = Snapshot(self.step, self.model, self.objective, self.splits, self.process_group, last=last)
         row: dict[str, float] = {"step": self.step, "gradients": self.num_gradients}
         for observer in self.observers.values():
             row |= observer(snapshot)
@@ -58,7 +58,7 @@ class Training:
 
     def __post_init__(self) -> None:
         self._rates = [group["lr"] for group in self.optimizer.param_groups]
-        self._stepping = self.processes.wrapped(self.model)
+        self._stepping = self.process_group.wrapped(self.model)
 
     def advance(self, *, spent: float = 0.0) -> None:
         """One optimizer step, at a share `spent` of the budget; however often it calls the closure is counted."""
@@ -66,7 +66,7 @@ class Training:
         for group, lr in zip(self.optimizer.param_groups, self._rates, strict=True):
             group["lr"] = factor * lr
         whole = self.batches(self.step)
-        batch = self.processes.part_of(whole)
+        batch = self.process_group.part_of(whole)
         objective = self.descent or self.objective
         returned: list[Tensor] = []
         params = [p for p in self.model.parameters() if p.requires_grad]
@@ -75,7 +75,7 @@ class Training:
             self.optimizer.zero_grad()
             with _first_output(self.model, into=returned):
                 values = objective(self._stepping, batch)
-            loss = self.processes.backward(values, params, number=len(whole.labels), reduction=self.reduction)
+            loss = self.process_group.backward(values, params, number=len(whole.labels), reduction=self.reduction)
             if self.clip_grad_norm is not None:
                 nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_grad_norm)
             self.num_gradients += 1
@@ -93,13 +93,15 @@ class Training:
         memory = memory_of(self.objective)
         if memory is not None:
             memory.after_step(batch, returned[0])
-            if self.step % self.batches.steps_per_pass == 0:
+            if self.step % self.batches.steps_per_epoch == 0:
                 memory.after_epoch(self._validation())
 
     def _validation(self) -> Predictions | None:
         if "validation" not in self.splits:
             return None
-        return Snapshot(self.step, self.model, self.objective, self.splits, self.processes).predictions("validation")
+        return Snapshot(self.step, self.model, self.objective, self.splits, self.process_group).predictions(
+            "validation"
+        )
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from surefoot.losses import Batch
 
 
 @dataclass(frozen=True)
-class Processes:
+class ProcessGroup:
     """Which of how many processes this is; of one, everything here does nothing.
 
     Parts are contiguous and differ by one sample at most. Sums are those of all samples, never means of means.
@@ -23,7 +23,7 @@ class Processes:
     count: int = 1
 
     @classmethod
-    def here(cls) -> "Processes":
+    def here(cls) -> "ProcessGroup":
         """The place of this process in torch's default group."""
         return cls(dist.get_rank(), dist.get_world_size())
 
@@ -47,8 +47,8 @@ class Processes:
     ) -> Tensor:
         """Gradients of the mean (or sum) of the losses of all `number` samples of a batch, of which `values` is a part.
 
-        Returns the mean. Only those of `params` are computed: an objective that asked for slopes in the inputs has them
-        already. (Several processes leave that to DDP, which wants a whole backward pass.)
+        Returns the mean. Only those of `params` are computed: an objective that needs gradients in the inputs has taken
+        them already. (Several processes leave that to DDP, which wants a whole backward pass.)
         """
         if self.count == 1:
             loss = values.mean()
@@ -65,20 +65,20 @@ class Processes:
         """The parts of all processes in their order, [number, ...], in every process."""
         if self.count == 1:
             return part
-        sizes = [len(range(number)[Processes(rank, self.count).part(number)]) for rank in range(self.count)]
+        sizes = [len(range(number)[ProcessGroup(rank, self.count).part(number)]) for rank in range(self.count)]
         padded = part.new_zeros(max(sizes), *part.shape[1:])
         padded[: len(part)] = part
         parts = [torch.empty_like(padded) for _ in sizes]
         dist.all_gather(parts, padded)
         return torch.cat([whole[:size] for whole, size in zip(parts, sizes, strict=True)])
 
-    def told(self, thing: Any) -> Any:
-        """What the first process says, in all of them."""
+    def broadcast(self, value: Any) -> Any:
+        """The value of the first process, in all of them."""
         if self.count == 1:
-            return thing
-        held = [thing]
-        dist.broadcast_object_list(held, src=0)
-        return held[0]
+            return value
+        values = [value]
+        dist.broadcast_object_list(values, src=0)
+        return values[0]
 
     def agreed(self, go_on: bool) -> bool:
         """The first process's decision, in all of them."""

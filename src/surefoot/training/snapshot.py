@@ -10,7 +10,7 @@ from surefoot.data import Split
 from surefoot.eval_mode import evaluating
 from surefoot.losses import Batch, Lifted, Objective
 from surefoot.predictions import Predictions
-from surefoot.training.process_group import Processes
+from surefoot.training.process_group import ProcessGroup
 
 _AT_ONCE = 2000  # samples in one forward pass: all of CIFAR-10 in a wide network would not fit
 _IN_CACHE = 2**18  # numbers of the inputs in one pass on a CPU: for ResNet-8 on CIFAR-10 2.5 times as fast as 2,000
@@ -32,7 +32,7 @@ class Snapshot:
     model: nn.Module
     objective: Objective
     splits: Mapping[str, Split]
-    processes: Processes = field(default_factory=Processes)
+    process_group: ProcessGroup = field(default_factory=ProcessGroup)
     last: bool = False  # nothing comes after it: the moment for what is too dear to look at along training
     _logits: dict[str, Tensor] = field(default_factory=dict, init=False, repr=False)
     _predictions: dict[str, Predictions] = field(default_factory=dict, init=False, repr=False)
@@ -52,7 +52,7 @@ class Snapshot:
             inputs = self.part(split).inputs
             with evaluating(self.model), torch.no_grad():
                 logits = torch.cat([self.model(part) for part in torch.split(inputs, at_once(self.model, inputs))])
-            logits = self.processes.gathered(logits, number=len(self.splits[split].labels))
+            logits = self.process_group.gathered(logits, number=len(self.splits[split].labels))
             if not bool(logits.isfinite().all()):
                 raise Diverged(f"logits of the {split} set are not finite at step {self.step}")
             self._logits[split] = logits
@@ -61,9 +61,9 @@ class Snapshot:
     def part(self, split: str) -> Split:
         """The samples of a split that are this process's."""
         whole = self.splits[split]
-        if self.processes.count == 1:
+        if self.process_group.count == 1:
             return whole
-        mine = self.processes.part(len(whole.labels))
+        mine = self.process_group.part(len(whole.labels))
         return Split(whole.inputs[mine], whole.labels[mine])
 
     def loss(self, split: str) -> float:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from surefoot.eval_mode import evaluating
 from surefoot.losses import Lifted
 from surefoot.predictions import Predictions
-from surefoot.training.process_group import Processes
+from surefoot.training.process_group import ProcessGroup
 from surefoot.training.snapshot import Snapshot
 
 
@@ -71,12 +71,12 @@ def without_a_trace(model: nn.Module, loader: Any = None) -> Iterator[None]:
             generator.set_state(state)
 
 
-def processes() -> Processes:
+def current_process_group() -> ProcessGroup:
     """The place of this process in torch's default group, or the only one."""
-    return Processes.here() if dist.is_available() and dist.is_initialized() else Processes()
+    return ProcessGroup.here() if dist.is_available() and dist.is_initialized() else ProcessGroup()
 
 
-def gathered(part: Tensor, *, among: Processes) -> Tensor:
+def gathered(part: Tensor, *, among: ProcessGroup) -> Tensor:
     """The rows of all processes in their order, however many each has; every process must call it."""
     if among.count == 1:
         return part

@@ -26,7 +26,7 @@ from surefoot.watch._folder import WatchedFolder, described
 from surefoot.watch.batch import BatchOf, Rows, batch_of, check_classes, joined, rows_of
 from surefoot.watch.logits import Logits, LogitsOf, are_probabilities, logits_of
 from surefoot.watch.optimizer import gradients_per_step, innermost
-from surefoot.watch.seen import Seen, gathered, processes, without_a_trace
+from surefoot.watch.seen import Seen, current_process_group, gathered, without_a_trace
 
 DEFAULT_OBSERVERS = ("calibration", "margins", "reliability")
 _OFFERED = {name: OBSERVERS[name] for name in (*DEFAULT_OBSERVERS, "scores", "curvature", "hessian")}
@@ -134,7 +134,7 @@ class Watch:
         if self._ended or not self._begun:
             return
         self._ended = True
-        if processes().rank == 0:
+        if current_process_group().rank == 0:
             if status == "done" and self._trouble:
                 status, reason = "diverged", self._trouble
             self._folder.write(status, reason, seconds_observing=self._observing)
@@ -160,7 +160,7 @@ class Watch:
             "step": self._step,
             "observing": self._observing,
             "observers": {name: each.state_dict() for name, each in self._observers.items()},
-            "folder": self._folder.state_dict() if self._begun and processes().rank == 0 else None,
+            "folder": self._folder.state_dict() if self._begun and current_process_group().rank == 0 else None,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -170,7 +170,7 @@ class Watch:
         if set(state["observers"]) != set(self._observers):
             wanted, got = sorted(self._observers), sorted(state["observers"])
             raise ValueError(f"`state` must be of the same observers, {wanted}, got {got}.")
-        if state["folder"] is not None and processes().rank == 0:
+        if state["folder"] is not None and current_process_group().rank == 0:
             self._folder.load_state_dict(state["folder"])
         for name, each in self._observers.items():
             each.load_state_dict(state["observers"][name])
@@ -209,7 +209,7 @@ class Watch:
             row |= self._measured(split, logits, labels, inputs, of_all=whole)
             self._seen_at[split] = self._step
         row |= getattr(self._optimizer, "report", dict)()
-        if processes().rank == 0:
+        if current_process_group().rank == 0:
             self._folder.add(row)
             values = {key: value for key, value in row.items() if "/" in key}
             for sink in self._sinks:
@@ -224,7 +224,7 @@ class Watch:
     def _begin(self, *, batch_size: int | None = None) -> None:
         if self._begun:
             return
-        if processes().rank == 0:
+        if current_process_group().rank == 0:
             self._folder.check()
             spec = described(
                 self._model.model,
@@ -262,7 +262,7 @@ class Watch:
     def _measured(
         self, split: str, logits: Tensor, labels: Tensor, inputs: Tensor | Rows | None, *, of_all: bool
     ) -> dict[str, float]:
-        group = processes()
+        group = current_process_group()
         whole = [part if of_all else gathered(part, among=group) for part in (logits, labels)]
         seen = [name for name in self._observers if inputs is not None or name not in self._curved]
         if not bool(whole[0].isfinite().all()):

@@ -32,7 +32,7 @@ def test_runs_all_and_a_failure_does_not_sink_the_rest(tmp_path: Path) -> None:
     good = [spec(0.1), spec(0.2), spec(1e30)]
     bad = spec(0.3, observers={"curvature": {"tolerance": -1.0}})  # `missing` would refuse it
     events: list[Event] = []
-    ended = LocalEngine(2).run(trials([*good, bad], tmp_path), tell=events.append)
+    ended = LocalEngine(2).run(trials([*good, bad], tmp_path), on_event=events.append)
     assert [ended[s.id].status for s in good] == ["done", "done", "diverged"]
     assert ended[bad.id].status == "failed"
     assert "`tolerance` must be positive" in ended[bad.id].reason
@@ -48,13 +48,13 @@ def test_a_killed_worker_is_replaced_and_its_run_resumed(tmp_path: Path) -> None
     engine = LocalEngine(1, checkpoint_seconds=0.05)
     events: list[Event] = []
 
-    def tell(event: Event) -> None:
+    def on_event(event: Event) -> None:
         events.append(event)
         lost = sum(e.kind == "lost" for e in events)
         if event.kind == "progress" and lost == 0:
             os.kill(engine._workers[0].process.pid or 0, signal.SIGKILL)
 
-    ended = engine.run(trials([long], tmp_path / "killed"), tell=tell)
+    ended = engine.run(trials([long], tmp_path / "killed"), on_event=on_event)
     assert ended[long.id].status == "done"
     lost = [event for event in events if event.kind == "lost"]
     assert len(lost) == 1
@@ -69,11 +69,11 @@ def test_a_run_that_always_kills_its_worker_fails_after_three_tries(tmp_path: Pa
     long = spec(0.05, budget=100_000)
     engine = LocalEngine(1)
 
-    def tell(event: Event) -> None:
+    def on_event(event: Event) -> None:
         if event.kind == "progress":
             os.kill(engine._workers[0].process.pid or 0, signal.SIGKILL)
 
-    ended = engine.run(trials([long], tmp_path), tell=tell)
+    ended = engine.run(trials([long], tmp_path), on_event=on_event)
     assert ended[long.id].status == "failed"
     assert "its worker died" in ended[long.id].reason
 
@@ -84,13 +84,13 @@ def test_ctrl_c_saves_and_leaves_no_process_behind(tmp_path: Path) -> None:
     engine = LocalEngine(1, checkpoint_seconds=1000.0)
     pids: list[int] = []
 
-    def tell(event: Event) -> None:
+    def on_event(event: Event) -> None:
         if event.kind == "progress" and event.done > 20:
             pids.append(engine._workers[0].process.pid or 0)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        engine.run(trials([long], tmp_path), tell=tell)
+        engine.run(trials([long], tmp_path), on_event=on_event)
     folder = RunFolder(tmp_path / long.id)
     assert folder.status == "interrupted"
     assert folder.checkpoint.exists()
@@ -104,12 +104,12 @@ def test_a_worker_that_somebody_stops_is_replaced_and_its_run_resumed(tmp_path: 
     engine = LocalEngine(1, checkpoint_seconds=1000.0)
     events: list[Event] = []
 
-    def tell(event: Event) -> None:
+    def on_event(event: Event) -> None:
         events.append(event)
         if event.kind == "progress" and not any(e.kind == "lost" for e in events):
             os.kill(engine._workers[0].process.pid or 0, signal.SIGTERM)
 
-    assert engine.run(trials([long], tmp_path), tell=tell)[long.id].status == "done"
+    assert engine.run(trials([long], tmp_path), on_event=on_event)[long.id].status == "done"
     assert any(event.kind == "lost" for event in events)
     assert RunFolder(tmp_path / long.id).record["gradients"] == 1500
 

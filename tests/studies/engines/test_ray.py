@@ -83,12 +83,12 @@ def test_a_study_on_two_nodes_of_which_one_dies_has_the_table_of_a_local_one(tmp
     events: list[Event] = []
     striker = strike(cluster, second, far)
     engine = ClusterEngine(RayBackend(cluster.address))
-    ended = conduct(study, far, missing(study, far), engine=engine, tell=events.append)
+    ended = conduct(study, far, missing(study, far), engine=engine, on_event=events.append)
     striker.join()
     assert [event.status for event in ended.values()] == ["done"] * 3
     assert sum(event.kind == "lost" for event in events) == 1
     near = tmp_path / "local"
-    conduct(study, near, missing(study, near), engine=LocalEngine(1), tell=lambda event: None)
+    conduct(study, near, missing(study, near), engine=LocalEngine(1), on_event=lambda event: None)
     for path in near.rglob("metrics.jsonl"):
         assert path.read_bytes() == (far / path.relative_to(near)).read_bytes()
     tables = [[table.markdown() for table in all_tables(study_outcome(root))] for root in (far, near)]

@@ -61,7 +61,7 @@ def test_jobs_end_with_the_same_bytes_and_a_killed_one_is_resumed(
     watched.begun = trials[0].folder / "metrics.jsonl"
     watched.strike = lambda handle: os.kill(handle._process.pid, signal.SIGKILL)
     events: list[Event] = []
-    ended = ClusterEngine(watched).run(trials, tell=events.append)
+    ended = ClusterEngine(watched).run(trials, on_event=events.append)
     assert [ended[trial.id].status for trial in trials] == ["done", "diverged"]
     come = [event.done for event in events if event.kind == "progress" and event.spec is long]
     assert 0 < max(come) <= 30000
@@ -97,7 +97,7 @@ def test_on_ctrl_c_jobs_save_and_leave(tmp_path: Path) -> None:
 
     watched.strike = interrupt
     with pytest.raises(KeyboardInterrupt):
-        ClusterEngine(watched).run([trial], tell=lambda event: None)
+        ClusterEngine(watched).run([trial], on_event=lambda event: None)
     folder = RunFolder(trial.folder)
     assert folder.status == "interrupted"
     assert folder.checkpoint.exists()

@@ -1,4 +1,4 @@
-"""The engine for clusters: hands trials to a backend, looks after them, hands the lost ones out again."""
+"""The engine for clusters: hands trials to a backend, polls them, and hands the lost ones out again."""
 
 import json
 import time
@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from surefoot.runs.control import RunControl
 from surefoot.studies.engines.engine import Event, Trial, perform
 
-_POLL = 0.2  # seconds between two looks at the trials
+_POLL = 0.2  # seconds between two polls of the trials
 _STOP = "stop"  # a file in a run's folder: the process that does the run saves and leaves
 _LEAVE = 30.0  # seconds that it has for that
-_LOOK = 5.0  # seconds between two looks at the rows of what runs: a shared file system may be slow
+_PROGRESS = 5.0  # seconds between two readings of the rows of what runs: a shared file system may be slow
 
 
 class Lost(Exception):
@@ -51,13 +52,13 @@ class ClusterEngine:
 
     backend: Backend
 
-    def run(self, trials: Sequence[Trial], *, tell: Callable[[Event], None]) -> dict[str, Event]:
+    def run(self, trials: Sequence[Trial], *, on_event: Callable[[Event], None]) -> dict[str, Event]:
         """Do every trial in its folder; returns how each ended, by run id."""
         waiting = deque(trials)
         tries = {trial.id: 0 for trial in waiting}
         active: dict[str, tuple[Trial, Any]] = {}
         ended: dict[str, Event] = {}
-        looked = time.monotonic()
+        polled = time.monotonic()
         try:
             while waiting or active:
                 while waiting and self.backend.has_room(waiting[0], [trial for trial, _ in active.values()]):
@@ -65,27 +66,27 @@ class ClusterEngine:
                     tries[trial.id] += 1
                     (trial.folder / _STOP).unlink(missing_ok=True)  # of an engine that was killed
                     active[trial.id] = (trial, self.backend.submit(trial))
-                    tell(Event("started", trial.spec))
+                    on_event(Event("started", trial.spec))
                 for trial, handle in list(active.values()):
-                    event = self._looked_after(trial, handle, last=tries[trial.id] > trial.retries)
+                    event = self._outcome(trial, handle, last=tries[trial.id] > trial.retries)
                     if event is not None:
                         del active[trial.id]
-                        tell(event)
+                        on_event(event)
                         if event.kind == "lost":
                             waiting.append(trial)
                         else:
                             ended[trial.id] = event
-                if time.monotonic() - looked >= _LOOK:
-                    looked = time.monotonic()
+                if time.monotonic() - polled >= _PROGRESS:
+                    polled = time.monotonic()
                     for trial, _ in active.values():
-                        tell(Event("progress", trial.spec, gradients_told(trial.folder / "metrics.jsonl")))
+                        on_event(Event("progress", trial.spec, recorded_gradients(trial.folder / "metrics.jsonl")))
                 time.sleep(_POLL)
         finally:
             self._take_back(list(active.values()))
             self.backend.close()
         return ended
 
-    def _looked_after(self, trial: Trial, handle: Any, *, last: bool) -> Event | None:
+    def _outcome(self, trial: Trial, handle: Any, *, last: bool) -> Event | None:
         try:
             event = self.backend.ended(handle)
             if event is None or event.status != "interrupted":
@@ -118,7 +119,7 @@ class ClusterEngine:
             return True
 
 
-def gradients_told(path: Path) -> int:
+def recorded_gradients(path: Path) -> int:
     """How far a run has come by its last whole row; 0 where there is none."""
     try:
         with path.open("rb") as file:
@@ -131,17 +132,17 @@ def gradients_told(path: Path) -> int:
 
 def perform_until_stopped(trial: Trial) -> Event:
     """Do one trial in this process, which saves and leaves when somebody puts a file named stop into its folder."""
-    return perform(trial, should_stop=_Asked(trial.folder / _STOP))
+    return perform(trial, control=RunControl(should_stop=_StopFile(trial.folder / _STOP)))
 
 
 @dataclass
-class _Asked:
+class _StopFile:
     path: Path
-    looked: float = 0.0
+    checked: float = 0.0
 
     def __call__(self) -> bool:
         now = time.monotonic()
-        if now - self.looked < 1.0:  # a look may be slow on a shared file system
+        if now - self.checked < 1.0:  # asking a shared file system may be slow
             return False
-        self.looked = now
+        self.checked = now
         return self.path.exists()

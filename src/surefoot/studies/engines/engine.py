@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from surefoot.runs.allocator import keep_freed_memory
+from surefoot.runs.control import RunControl
 from surefoot.runs.folder import RunFolder
 from surefoot.runs.spec import RunSpec
 
@@ -58,7 +59,7 @@ class Event:
 class Engine(Protocol):
     """Does trials, several at a time."""
 
-    def run(self, trials: Sequence[Trial], *, tell: Callable[[Event], None]) -> dict[str, Event]:
+    def run(self, trials: Sequence[Trial], *, on_event: Callable[[Event], None]) -> dict[str, Event]:
         """Do every trial in its folder; returns how each ended, by run id.
 
         A trial whose process died is resumed, `retries` times; one that fails is reported and the others go on. On
@@ -67,14 +68,8 @@ class Engine(Protocol):
         ...
 
 
-def perform(
-    trial: Trial,
-    *,
-    checkpoint_seconds: float = 20.0,
-    on_progress: Callable[[int, int], None] = lambda done, budget: None,
-    should_stop: Callable[[], bool] = lambda: False,
-) -> Event:
-    """Do one trial in this process, which is there for that, and return how it ended; a failure is a status.
+def perform(trial: Trial, *, control: RunControl | None = None) -> Event:
+    """Do one trial in this process, which does nothing else, and return how it ended; a failure is a status.
 
     Waits a minute for a folder that another process holds: on a cluster, one that was given up may still be leaving.
     """
@@ -86,15 +81,8 @@ def perform(
     while True:
         try:
             anew = trial.anew and folder.ended  # a second try resumes
-            ended = run(
-                trial.spec,
-                folder,
-                checkpoint_seconds=checkpoint_seconds,
-                rerun=anew,
-                on_progress=on_progress,
-                should_stop=should_stop,
-            )
-            return Event("ended", trial.spec, status=ended.status, reason=ended.reason, notes=ended.notes)
+            result = run(trial.spec, folder, control=control, rerun=anew)
+            return Event("ended", trial.spec, status=result.status, reason=result.reason, notes=result.notes)
         except BrokenPipeError:
             raise  # who asked for progress is gone
         except Exception as error:

@@ -12,6 +12,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import FrameType
 
+from surefoot.runs.control import RunControl
 from surefoot.studies.engines.engine import Event, Trial, perform
 
 
@@ -38,7 +39,7 @@ class LocalEngine:
         if self.num_workers < 1:
             raise ValueError(f"`workers` must be at least 1, got {self.num_workers}.")
 
-    def run(self, trials: Sequence[Trial], *, tell: Callable[[Event], None]) -> dict[str, Event]:
+    def run(self, trials: Sequence[Trial], *, on_event: Callable[[Event], None]) -> dict[str, Event]:
         """Do every trial in its folder; returns how each ended, by run id."""
         waiting = deque(trials)
         tries = {trial.id: 0 for trial in waiting}
@@ -51,13 +52,13 @@ class LocalEngine:
                     if worker.trial is None and waiting:
                         worker.trial = trial = waiting.popleft()
                         tries[trial.id] += 1
-                        tell(Event("started", trial.spec))
+                        on_event(Event("started", trial.spec))
                         _send(worker.connection, trial)
                 for worker in self._ready():
                     doing, event = worker.trial, _received(worker)
                     if doing is None:
                         continue
-                    if event is None or event.status == "interrupted":  # the worker is gone, or was told to go
+                    if event is None or event.status == "interrupted":  # the worker is gone, or was asked to leave
                         worker.process.join(timeout=5)
                         reason = f"its worker died ({_death(worker.process)})"
                         if tries[doing.id] <= doing.retries:
@@ -66,7 +67,7 @@ class LocalEngine:
                             worker.trial = None
                         else:
                             event = Event("ended", doing.spec, status="failed", reason=reason)
-                    tell(event)
+                    on_event(event)
                     if event.kind == "ended":
                         ended[doing.id] = event
                         worker.trial = None
@@ -135,7 +136,7 @@ def _die_with_parent() -> None:
 
 
 def _work(connection: Connection, checkpoint_seconds: float) -> None:
-    """The life of a worker: take a spec, run it, tell; until the pipe closes or SIGTERM asks to leave."""
+    """The life of a worker: take a trial, do it, report; until the pipe closes or SIGTERM asks to leave."""
     idle, leaving = True, False
 
     def leave(number: int, frame: FrameType | None) -> None:
@@ -157,12 +158,12 @@ def _work(connection: Connection, checkpoint_seconds: float) -> None:
             return
         idle = False
         try:
-            event = perform(
-                trial,
+            control = RunControl(
                 checkpoint_seconds=checkpoint_seconds,
                 on_progress=lambda done, _, spec=trial.spec: connection.send(Event("progress", spec, done)),  # type: ignore[misc]
                 should_stop=lambda: leaving,
             )
+            event = perform(trial, control=control)
             idle = True
             connection.send(event)
         except BrokenPipeError:

@@ -22,8 +22,8 @@ class Trackers:
         inputs, labels = snapshot.splits[split].inputs, snapshot.splits[split].labels
         if num_samples != "all" and num_samples < len(labels):
             inputs, labels = subset(inputs, labels, num_samples=num_samples)
-        if len(labels) >= snapshot.processes.count:
-            mine = snapshot.processes.part(len(labels))  # products are summed over processes
+        if len(labels) >= snapshot.process_group.count:
+            mine = snapshot.process_group.part(len(labels))  # products are summed over processes
             inputs, labels = inputs[mine], labels[mine]
         tracker = self._of.setdefault(split, SharpnessTracker(**self._options))
         try:

@@ -42,7 +42,7 @@ class DecouplingObserver(Stateless):
         row: dict[str, float] = {}
         for factor in self.factors:
             found = decoupled(snapshot.model, loss, train.inputs, train.labels, logits=factor, tolerance=self.tolerance)
-            seen = Snapshot(snapshot.step, found.model, snapshot.objective, snapshot.splits, snapshot.processes)
+            seen = Snapshot(snapshot.step, found.model, snapshot.objective, snapshot.splits, snapshot.process_group)
             values: list[float] = []
             for split in ("train", "test"):
                 said = seen.predictions(split)
