@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import json
 import os
 import re
 import shlex
@@ -176,12 +177,13 @@ def test_the_site_builds_and_asks_for_nothing_elsewhere(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_extending_as_the_page_says_passes_the_tests_over_the_tables(tmp_path: Path) -> None:
-    for folder in ("src", "tests", "studies", "benchmarks", "docs", "results/benchmarks"):
+    for folder in ("src", "tests", "benchmarks", "docs", "results/benchmarks"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     page = ROOT / "docs" / "extend.md"
     for _, text in blocks(page, "python", "toml"):
-        (path,) = re.findall(r"^# ((?:src|studies)/.*)$", text, flags=re.MULTILINE)
+        (path,) = re.findall(r"^# ((?:src|mine)/.*)$", text, flags=re.MULTILINE)
+        (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
     for _, text in blocks(page, "diff"):
         ((path, table),) = re.findall(r"^@@ (\S+) (\S+)$", text, flags=re.MULTILINE)
@@ -189,13 +191,27 @@ def test_extending_as_the_page_says_passes_the_tests_over_the_tables(tmp_path: P
         before = (tmp_path / path).read_text()
         with_entry = re.sub(rf"^({table}: .*\{{)$", rf"\1\n{entry}", before, flags=re.MULTILINE)
         (tmp_path / path).write_text(with_entry.replace("\nfrom ", f"\n{imported}\nfrom ", 1))
-    tests = (
-        "contracts/test_losses.py contracts/test_optimizers.py metrics studies/test_study.py runs/test_objectives.py"
-    )
+    tests = "contracts/test_losses.py contracts/test_optimizers.py metrics runs/test_objectives.py"
     command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "-p", "no:xdist"]
     command += [*(f"tests/{part}" for part in tests.split()), "-k", "poly or overconfidence or short_steps or but_the"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src")}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
-    for name in ("poly]", "poly-digits]", "overconfidence]", "short_steps]", "but_the_extreme"):
+    for name in ("poly]", "overconfidence]", "short_steps]", "but_the_extreme"):
         assert re.search(rf"PASSED .*{re.escape(name)}", done.stdout), name
+
+
+@pytest.mark.slow
+def test_the_study_with_an_analysis_of_its_own_runs(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "extend.md"
+    own = {m[1]: text for _, text in blocks(page, "python", "toml") if (m := re.match(r"# mine/(\S+)", text))}
+    assert set(own) == {"poly.toml", "gap.py"}
+    for name, text in own.items():
+        (tmp_path / name).write_text(text)
+    command = [sys.executable, "-m", "surefoot", "study", str(tmp_path / "poly.toml"), "--no-page", "--json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout)
+    assert [claim["id"] for claim in shown["claims"]] == ["gap/focal"]
+    assert shown["claims"][0]["n"] == [2]
+    assert [table["name"] for table in shown["tables"]] == ["gap", "criteria"]
