@@ -21,7 +21,7 @@ import pytest
 from surefoot.cli import parsed
 from surefoot.cli.listing import _registry
 from surefoot.runs.spec import RunSpec
-from surefoot.studies.outcome import OUTCOMES
+from surefoot.studies.analysis import load_analysis
 from surefoot.studies.study import read_study
 
 ROOT = Path(__file__).parents[1]
@@ -129,7 +129,8 @@ def test_specs_are_read(path: Path, tmp_path: Path) -> None:
         if "scales" in tree:
             (tmp_path / "own.toml").write_text(text)
             study = read_study(str(tmp_path / "own.toml"))
-            assert [OUTCOMES[study.outcome].check(spec) for spec in study.specs]
+            if not study.analysis.endswith(".py"):  # which a test of its own runs
+                assert [load_analysis(study.analysis).check(spec) for spec in study.specs]
         else:
             RunSpec.from_dict({"budget": 1, "optimizer": {"name": "sgd", "lr": 0.1}, **tree})
 

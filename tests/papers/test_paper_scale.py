@@ -12,7 +12,7 @@ from surefoot.models import MODELS
 from surefoot.runs._build_optimizer import gradients_per_step
 from surefoot.runs.build import build, check
 from surefoot.runs.spec import Part, RunSpec
-from surefoot.studies.outcome import OUTCOMES
+from surefoot.studies.analysis import load_analysis
 from surefoot.studies.study import read_study
 
 STUDIES = ["methods", "sam-variants", "rho-gamma", "combinations", "flatness"]
@@ -68,7 +68,7 @@ def test_every_spec_loads_and_checks(name: str) -> None:
     assert {spec.seed for spec in study.specs} == {0, 1, 2}
     for spec in study.specs:
         check(spec)
-        OUTCOMES[study.outcome].check(spec)
+        load_analysis(study.analysis).check(spec)
         assert network(spec) in COUNTS
         assert spec.batch_size == 128
         steps_per_epoch = 704 if spec.data.name == "tiny-imagenet" else 352

@@ -31,7 +31,7 @@ batch_size = [8, 16]
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("coupling", "couplin", r"Unknown outcome 'couplin'\. Did you mean 'coupling'\?"),
+        ("coupling", "couplin", r"`analysis` must be a module, .* got 'surefoot_papers\.too_sharp\.couplin'"),
         ("budget = 5", "budget = 5, observers = { margins = false }", "needs the observer margins"),
         ('name = "sgd", lr = 0.1', 'name = "sgd"', "names no `lr`"),
         ("momentum = [0.0, 0.9]", "momentum = -1.0", "Invalid momentum value: -1.0"),

@@ -5,16 +5,17 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from surefoot.runs.folder import RunFolder
-from surefoot.runs.trajectory import Trajectory
 from surefoot.table import Table
+
+if TYPE_CHECKING:
+    from surefoot.runs.folder import RunFolder
 
 
 def print_json(content: Any) -> None:
@@ -45,9 +46,10 @@ def print_table(table: Table) -> None:
     console.print()
 
 
-def print_run(folder: RunFolder, *, json: bool) -> None:
+def print_run(folder: "RunFolder", *, json: bool) -> None:
     """A run's record and last observation on stdout."""
     from surefoot.report.run import last_observation
+    from surefoot.runs.trajectory import Trajectory
 
     record = folder.record
     rows, notes = folder.rows()

@@ -36,9 +36,10 @@ def missing(study: Study, root: Path, *, rerun: Rerun = "none") -> list[Trial]:
         with suppress(DamagedError):  # it follows from the study's file and is written anew; the runs have their own
             record = StudyFolder(root).record
             if (record["study"], record["scale"]) != (study.name, study.scale):
-                raise ValueError(f"`root` holds the study {record['study']} at scale {record['scale']}: {root}.")
+                other = f"the study {record['study']} at scale {record['scale']}"
+                raise ValueError(f"{root} holds {other}: choose another folder.")
     if is_archive(root):
-        raise ValueError(f"`root` is an archive, whose runs cannot be done again in place: {root}. Reuse them instead.")
+        raise ValueError(f"{root} is an archive, whose runs cannot be done again in place: reuse it from another folder.")
     analysis = load_analysis(study.analysis, folder=Path(study.file).parent if study.file else None)
     for spec in study.specs:
         analysis.check(spec)
