@@ -13,6 +13,7 @@ from pathlib import Path
 
 from surefoot.files import write_atomically
 from surefoot.runs.folder import RunFolder
+from surefoot.runs.preflight import preflight
 from surefoot.runs.provenance import commit, hardware, same_provenance, versions
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.trajectory import Row
@@ -20,7 +21,6 @@ from surefoot.studies.engines import usable_cores
 from surefoot.studies.engines.engine import Event, Trial
 from surefoot.studies.engines.local import LocalEngine
 from surefoot.studies.outcome import study_runs
-from surefoot.studies.run import preflight
 from surefoot.table import Table
 
 _SHARES = tuple(f"{split}/{key}" for split in ("train", "test") for key in ("ece", "accuracy"))  # differ in points

@@ -8,9 +8,10 @@ import pytest
 from references.stand_in import write_stand_ins
 from surefoot.cli import main
 from surefoot.runs.build import build, check
+from surefoot.runs.preflight import preflight
 from surefoot.runs.spec import Part
 from surefoot.studies.comparison import method_of
-from surefoot.studies.run import missing, preflight
+from surefoot.studies.run import missing
 from surefoot.studies.study import read_study, scale_names, study_files
 
 GOOD = """
@@ -38,7 +39,7 @@ batch_size = [8, 16]
         (
             "momentum = [0.0, 0.9]",
             "momentun = 0.9",
-            r"'momentun'.* So it is in the run sgd momentun=0.9 lr=0.1 seed=0\.",
+            r"'momentun'.* \(in run sgd momentun=0.9 lr=0.1 seed=0\)",
         ),
         ("budget = 5", "budget = 5, model = { name = 'mlp', widths = [0] }", "`widths` must be at least 1 each"),
         ("budget = 5", "budget = 5, device = 'mps'", "`device` is 'mps', but this machine has none"),

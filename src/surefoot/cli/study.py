@@ -68,7 +68,7 @@ class StudyCommand:
         from surefoot.studies.folder import StudyFolder
         from surefoot.studies.plan import duration, plan
         from surefoot.studies.reuse import made_elsewhere, take
-        from surefoot.studies.run import conduct, missing, preflight
+        from surefoot.studies.run import conduct, missing
         from surefoot.studies.study import read_study
         from surefoot.studies.study_outcome import study_outcome
 
@@ -84,6 +84,8 @@ class StudyCommand:
                 made = made_elsewhere(trials, self.reuse)
                 wanted, trials = trials, [trial for trial in trials if trial.id not in made]
                 if trials:
+                    from surefoot.runs.preflight import preflight  # loads torch
+
                     preflight([trial.spec for trial in trials])
                 if self.dry_run or seconds is not None:
                     with measuring() as tell:

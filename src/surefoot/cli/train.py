@@ -50,8 +50,8 @@ class TrainCommand:
             spec = RunSpec.from_dict(tree)
             from surefoot.runs.allocator import keep_freed_memory
             from surefoot.runs.control import RunControl
+            from surefoot.runs.preflight import preflight
             from surefoot.runs.run import run
-            from surefoot.studies.run import preflight
 
             preflight([spec])
             folder = RunFolder(self.out / spec.id)

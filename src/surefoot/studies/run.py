@@ -9,10 +9,8 @@ from typing import Any, Literal
 
 from surefoot._version import __version__
 from surefoot.files import write_atomically
-from surefoot.runs.check_options import NotAListError
 from surefoot.runs.folder import RunFolder
 from surefoot.runs.provenance import same_provenance
-from surefoot.runs.spec import RunSpec
 from surefoot.runs.stored import DamagedError
 from surefoot.studies.analysis import load_analysis
 from surefoot.studies.archive import is_archive
@@ -21,13 +19,12 @@ from surefoot.studies.folder import StudyFolder
 from surefoot.studies.study import Study
 
 Rerun = Literal["none", "stale", "all"]
-_LISTS = "In a study's grid a list is several values, each for runs of their own: one that is a list is [[8, 16]]."
 
 
 def missing(study: Study, root: Path, *, rerun: Rerun = "none") -> list[Trial]:
     """What is to do of a study in its folder: the runs that have not ended, and those asked for again.
 
-    Writes nothing. Whether they can run here, `preflight` tells.
+    Writes nothing. Whether they can run here, `runs.preflight` checks.
     """
     there = next(path for path in (root.absolute(), *root.absolute().parents) if path.exists())
     if not there.is_dir():
@@ -64,29 +61,6 @@ def conduct(
     (root / "runs").mkdir(parents=True, exist_ok=True)
     write_atomically(root / "study.json", (json.dumps(_record(study), indent=1) + "\n").encode())
     return engine.run(trials, on_event=on_event) if trials else {}
-
-
-def preflight(specs: Sequence[RunSpec]) -> None:
-    """Raise ValueError or OSError if a spec cannot run here: names, types, values, device, data.
-
-    Loads each data set once and builds every object of every spec, leaving the global generators alone.
-    """
-    import torch
-
-    from surefoot.data import DATASETS
-    from surefoot.runs.build import build, check
-
-    for spec in specs:
-        try:
-            check(spec)
-        except ValueError as error:
-            hint = f" {_LISTS}" if isinstance(error, NotAListError) else ""
-            raise ValueError(f"{error}{hint} So it is in the run {spec.label}.") from None
-    parts = {repr(spec.data): spec.data for spec in specs}
-    loaded = {key: DATASETS[data.name](**data.options) for key, data in parts.items()}
-    with torch.random.fork_rng():
-        for spec in specs:
-            build(spec, data=loaded[repr(spec.data)])
 
 
 def _record(study: Study) -> dict[str, Any]:
