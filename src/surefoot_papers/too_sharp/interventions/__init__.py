@@ -1,5 +1,8 @@
 """Flat minima or flat directions: which optimizers keep training calibrated on its way?"""
 
+from surefoot.report.study_figures import COMPARISON
 from surefoot_papers.too_sharp.interventions.analysis import check, outcome
 
-__all__ = ["check", "outcome"]
+FIGURES = (COMPARISON,)
+
+__all__ = ["FIGURES", "check", "outcome"]

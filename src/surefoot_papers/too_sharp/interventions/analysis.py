@@ -1,15 +1,31 @@
 """Flat minima or flat directions? Which optimizers lower the calibration error of training on its way."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from surefoot.runs.spec import RunSpec
+from surefoot.runs.trajectory import Trajectory
 from surefoot.studies.analysis import need_observers
-from surefoot.studies.correlation import Trajectory
-from surefoot.studies.difference import BASELINE, difference
+from surefoot.studies.difference import difference_from
+from surefoot.studies.outcome import Outcome
+from surefoot.studies.paired import last
 from surefoot.table import Cell, Estimate, Table
-from surefoot_papers.too_sharp.interventions.claims import intervention_claims
-from surefoot_papers.too_sharp.interventions.profile import SMALL, last, mean_ece, peak_ece, steps_to_small
+from surefoot_papers.too_sharp.interventions.claims import BASELINE, NOTES, intervention_claims
+from surefoot_papers.too_sharp.interventions.profile import (
+    SMALL,
+    mean_ece,
+    peak_ece,
+    peak_sharpness,
+    steps_to_small,
+)
+
+_ENDS = {  # quantities after the last step, as the profile shows them
+    "final GN sharpness": "train/ggn_sharpness",
+    "final train loss": "train/nll",
+    "final train ECE": "train/ece",
+    "final train margin (mean)": "train/margin_mean",
+    "final test ECE": "test/ece",
+    "final test accuracy": "test/accuracy",
+}
 
 
 def check(spec: RunSpec) -> None:
@@ -17,17 +33,16 @@ def check(spec: RunSpec) -> None:
     need_observers(spec, "calibration", "curvature", "margins")
 
 
-def outcome(runs: Iterable[Trajectory]) -> dict[str, Any]:
+def outcome(runs: Iterable[Trajectory]) -> Outcome:
     """The profile of every optimizer, its differences from plain gradient descent, and the two hypotheses."""
-    found = [run for run in runs if run.rows]
-    variants = sorted({run.spec.variant for run in found}, key=lambda name: (name != BASELINE, name))
-    return {
-        "figures": "comparison",
-        "cells": [],
-        "tables": [_profile(found, variants), _differences(found, variants)],
-        "claims": intervention_claims(found, variants),
-        "curves": [],
-    }
+    done = [run for run in runs if len(run)]
+    variants = sorted({run.spec.variant for run in done}, key=lambda name: (name != BASELINE, name))
+    return Outcome(
+        tables=(_profile(done, variants), _differences(done, variants)),
+        claims=tuple(intervention_claims(done, variants)),
+        title="What the paper (Too Sharp, Too Sure) says, and what these runs say",
+        notes=NOTES,
+    )
 
 
 def _profile(runs: Sequence[Trajectory], variants: Sequence[str]) -> Table:
@@ -36,19 +51,15 @@ def _profile(runs: Sequence[Trajectory], variants: Sequence[str]) -> Table:
         for lr in sorted({run.lr for run in runs if run.spec.variant == variant}):
             group = [run for run in runs if (run.spec.variant, run.lr) == (variant, lr)]
             reached = [step for run in group if (step := steps_to_small(run)) is not None]
-            sharp = [[row["train/ggn_sharpness"] or 0 for row in run.rows] for run in group]
             rows.append(
                 (
                     variant,
                     lr,
-                    Estimate.of(map(peak_ece, group)),
-                    Estimate.of(map(mean_ece, group)),
+                    Estimate.known(map(peak_ece, group)),
+                    Estimate.known(map(mean_ece, group)),
                     f"{sum(reached) / len(reached):.0f} ({len(reached)} of {len(group)})" if reached else None,
-                    Estimate.of(map(max, sharp)),
-                    Estimate.of(values[-1] for values in sharp),
-                    *(Estimate.of(last(run, f"train/{key}") for run in group) for key in ("nll", "ece", "margin_mean")),
-                    Estimate.of(run.rows[-1]["test/ece"] or 0 for run in group),
-                    Estimate.of(run.rows[-1]["test/accuracy"] or 0 for run in group),
+                    Estimate.known(map(peak_sharpness, group)),
+                    *(Estimate.known(run.last(key) for run in group) for key in _ENDS.values()),
                 )
             )
     return Table(
@@ -61,12 +72,7 @@ def _profile(runs: Sequence[Trajectory], variants: Sequence[str]) -> Table:
             "mean train ECE",
             f"steps to train ECE < {SMALL} (runs)",
             "peak GN sharpness",
-            "final GN sharpness",
-            "final train loss",
-            "final train ECE",
-            "final train margin (mean)",
-            "final test ECE",
-            "final test accuracy",
+            *_ENDS,
         ),
         rows=tuple(rows),
         notes=(
@@ -80,8 +86,9 @@ def _differences(runs: Sequence[Trajectory], variants: Sequence[str]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for variant in variants:
         if variant != BASELINE:
-            found = [difference(runs, variant, of) for of in (peak_ece, mean_ece, lambda run: last(run, "test/ece"))]
-            rows.append((variant, *("-" if gap is None else str(gap) for gap in found)))
+            values = (peak_ece, mean_ece, last("test/ece"))
+            gaps = [difference_from(runs, variant, value, baseline=BASELINE) for value in values]
+            rows.append((variant, *("-" if gap is None else str(gap) for gap in gaps)))
     return Table(
         name="differences",
         title=f"Difference from {BASELINE}, over all learning rates and seeds",
