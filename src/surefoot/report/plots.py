@@ -32,31 +32,6 @@ OTHER_COLOUR = "#777777"
 OVER, UNDER = "#D55E00", "#0072B2"  # over- and underconfident
 
 
-def stability(runs: Sequence[Run]) -> str:
-    """Largest eigenvalues and batch sharpness of the training set over the steps, one panel per run, at most six."""
-    runs = evenly(runs, 6)
-    curves = (
-        ("train/hessian_sharpness", "largest eigenvalue of the Hessian", "#0072B2"),
-        ("train/ggn_sharpness", "of the Gauss-Newton matrix", "#009E73"),
-        ("train/batch_sharpness", "batch sharpness", "#E69F00"),
-    )
-
-    def draw(figure: "Figure") -> None:
-        panels = figure.subplots(1, len(runs), squeeze=False)[0]
-        for axes, (spec, rows) in zip(panels, runs, strict=True):
-            edge = 2 / _lr(spec)
-            for key, label, colour in curves:
-                axes.plot(*series(rows, "step", key), label=label, color=colour, linewidth=1)
-            axes.axhline(edge, color="black", linestyle="--", linewidth=1)
-            axes.set(title=f"{spec.optimizer.name}, lr {_lr(spec):.4g}, seed {spec.seed}", xlabel="step")
-            axes.set_ylim(0, 2 * edge)
-        panels[0].set_ylabel("curvature")
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
-
-    return svg(draw, size=(4 * len(runs), 3.6), name="stability")
-
-
 def climbs(runs: Sequence[Run]) -> str:
     """The curvature on SAM's path against what the lemma allows, and lambda against lambda_0, by optimizer."""
     columns = list({spec.optimizer.name: (spec, rows) for spec, rows in reversed(runs)}.values())[::-1]

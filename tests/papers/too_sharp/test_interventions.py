@@ -172,7 +172,7 @@ def test_a_lower_peak_and_a_sooner_end_are_two_claims() -> None:
 
 
 def replace_seed(run: Trajectory, seed: int) -> Trajectory:
-    return Trajectory(replace(run.spec, seed=seed), run.rows)
+    return replace(run, spec=replace(run.spec, seed=seed))
 
 
 def test_directional_optimizers_are_compared_with_sam() -> None:

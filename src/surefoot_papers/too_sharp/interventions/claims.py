@@ -41,8 +41,8 @@ FEWEST_PAIRS = 2  # below which how soon ECE falls is not judged
 DOWN = 0.5  # of its first value: below, the training loss has come down
 NOTES = (
     "The paper supports hypothesis 2 over 1. Here a claim that something is lower is reproduced where all its "
-    f"intervals lie below 0, not seen where one lies above 0 or all lie within {NOTHING} of 0, and inconclusive otherwise; "
-    "one that it is higher, the other way round. Sharpness and loss are compared by their logarithms, with "
+    f"intervals lie below 0, not seen where one lies above 0 or all lie within {NOTHING} of 0, and inconclusive "
+    "otherwise; one that it is higher, the other way round. Sharpness and loss are compared by their logarithms, with "
     f"{math.expm1(ALIKE):.0%} in place of {NOTHING}.",
     f"In brackets 95 % intervals, over n pairs with {BASELINE} at one learning rate and seed, or n and n runs.",
     "Sharpness: GN, of the training set. As many steps: after the last one, where all runs have the same. Not lower: "
