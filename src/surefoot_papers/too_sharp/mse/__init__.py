@@ -1,5 +1,8 @@
 """Does squared error on logits keep calibration error and curvature up, where cross-entropy lets both collapse?"""
 
+from surefoot.report.study_figures import COMPARISON
 from surefoot_papers.too_sharp.mse.analysis import check, outcome
 
-__all__ = ["check", "outcome"]
+FIGURES = (COMPARISON,)
+
+__all__ = ["FIGURES", "check", "outcome"]
