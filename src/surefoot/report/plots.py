@@ -4,7 +4,6 @@ import io
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from surefoot.runs.spec import RunSpec
 from surefoot.runs.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -102,7 +101,3 @@ def series(run: Trajectory, x: str, y: str) -> tuple[list[float], list[float]]:
     """Two quantities at the steps where both were measured."""
     first, second = run.known(x, y)
     return first.tolist(), second.tolist()
-
-
-def _lr(spec: RunSpec) -> float:
-    return float(spec.optimizer.options.get("lr", 0.0))

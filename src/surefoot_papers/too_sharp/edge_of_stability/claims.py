@@ -74,9 +74,5 @@ def _claim(id: str, statement: str, ratio: Estimate, holds: bool) -> Claim:
 
 def _names(runs: Sequence[Trajectory]) -> list[str]:
     """A name for each run in claims' ids; runs that differ in more than it says have their own id behind it."""
-    names = [
-        f"{slug(run.optimizer)}/{slug(run.spec.loss.name)}/lr-{run.lr:.4g}/seed-{run.spec.seed}" for run in runs
-    ]
-    return [
-        name if names.count(name) == 1 else f"{name}/{run.spec.id}" for run, name in zip(runs, names, strict=True)
-    ]
+    names = [f"{slug(run.optimizer)}/{slug(run.spec.loss.name)}/lr-{run.lr:.4g}/seed-{run.spec.seed}" for run in runs]
+    return [name if names.count(name) == 1 else f"{name}/{run.spec.id}" for run, name in zip(runs, names, strict=True)]
