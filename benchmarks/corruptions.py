@@ -39,7 +39,7 @@ BATCH = 128
 
 
 def images(count: int) -> torch.Tensor:
-    from surefoot.data.cifar10 import FILE, data_folder
+    from surefoot.data._cifar10 import FILE, data_folder
 
     with np.load(data_folder() / FILE, allow_pickle=False) as archive:
         return torch.from_numpy(archive["x_test"][:count].transpose(0, 3, 1, 2).copy())

@@ -11,8 +11,8 @@ from scipy.ndimage import gaussian_filter
 from references.corruptions import canny, correlated, motion_blur
 from surefoot.data.corruptions import CORRUPTIONS, corrupted
 from surefoot.data.corruptions._filters import filtered
+from surefoot.data.corruptions._philox_draws import PhiloxDraws
 from surefoot.data.corruptions.defocus_blur import disk
-from surefoot.data.corruptions.draws import Draws
 from surefoot.data.corruptions.motion_blur import offsets, smeared, taps
 from surefoot.data.corruptions.spatter import edges, equalised
 
@@ -85,14 +85,14 @@ def test_impulses_hit_bytes_and_floats_in_the_same_places() -> None:
 
 
 def test_angles_are_uniform_over_the_right_range() -> None:
-    found = torch.rad2deg(Draws(seed=0, purpose="x", indices=torch.arange(4000)).angles(-45, 45))
+    found = torch.rad2deg(PhiloxDraws(seed=0, purpose="x", indices=torch.arange(4000)).angles(-45, 45))
     assert -45 <= float(found.min()) < -44.5
     assert 44.5 < float(found.max()) <= 45
     assert abs(float(found.mean())) < 4 * 90 / math.sqrt(12 * 4000)
 
 
 def test_draws_are_uniform_normal_and_uncorrelated_between_images() -> None:
-    draws = Draws(seed=3, purpose="x", indices=torch.arange(1000))
+    draws = PhiloxDraws(seed=3, purpose="x", indices=torch.arange(1000))
     uniform, normal = draws.uniform(100).double(), draws.normal(100).double()
     assert 0 <= float(uniform.min()) < 1e-3 < 0.999 < float(uniform.max()) < 1
     assert abs(float(uniform.mean()) - 0.5) < 4 / math.sqrt(12 * 1e5)
@@ -106,7 +106,7 @@ def test_draws_are_uniform_normal_and_uncorrelated_between_images() -> None:
 @pytest.mark.parametrize("size", [1, 7, 8, 100])
 def test_draws_belong_to_the_index(size: int) -> None:
     def drawn(indices: list[int]) -> torch.Tensor:
-        return Draws(seed=1, purpose="x", indices=torch.tensor(indices)).bits(size)
+        return PhiloxDraws(seed=1, purpose="x", indices=torch.tensor(indices)).bits(size)
 
     every = drawn(list(range(10)))
     some = [3, 4, 5, 0, 9, 9, 2]
@@ -179,9 +179,9 @@ def test_zoom_blur_is_scipys() -> None:
 def test_glass_blur_is_the_slow_walk() -> None:
     images = torch.arange(2 * 64, dtype=torch.float64).reshape(2, 1, 8, 8) / 128
     sigma, reach, rounds = 0.05, 2, 2  # no blur at all, and neighbours that were replaced before
-    draws = Draws(seed=0, purpose="x", indices=torch.arange(2))
+    draws = PhiloxDraws(seed=0, purpose="x", indices=torch.arange(2))
     found = CORRUPTIONS["glass_blur"].apply(images, (sigma, reach, rounds), draws)
-    again = Draws(seed=0, purpose="x", indices=torch.arange(2))
+    again = PhiloxDraws(seed=0, purpose="x", indices=torch.arange(2))
     wanted = images.clone()
     for _ in range(rounds):
         moves = (again.uniform(2, 8, 8) * (2 * reach)).long() - reach
@@ -241,7 +241,7 @@ def test_jpeg_is_what_pillow_saves_and_reads(channels: int) -> None:
 def test_fog_is_a_cloud_between_0_and_1() -> None:
     from surefoot.data.corruptions.fog import plasma
 
-    clouds = plasma(200, 32, 3.0, Draws(seed=0, purpose="x", indices=torch.arange(200)))
+    clouds = plasma(200, 32, 3.0, PhiloxDraws(seed=0, purpose="x", indices=torch.arange(200)))
     assert torch.equal(clouds.amin(dim=(1, 2)), torch.zeros(200))
     assert torch.equal(clouds.amax(dim=(1, 2)), torch.ones(200))
     near = (clouds - clouds.roll(1, 2)).abs().mean()
@@ -287,7 +287,7 @@ def test_elastic_moves_are_small_and_of_the_right_size() -> None:
     places = torch.arange(32, dtype=torch.float64)
     ramp = torch.stack([places.expand(32, 32), places[:, None].expand(32, 32)]) / 31  # its value is its place
     images = ramp.expand(300, 2, 32, 32).contiguous()
-    draws = Draws(seed=0, purpose="x", indices=torch.arange(300))
+    draws = PhiloxDraws(seed=0, purpose="x", indices=torch.arange(300))
     corner_only = (elastic_transform(images, (0, 0, 0.08), draws) - images)[:, :, 26, 26] * 31
     wanted = 2.56 / math.sqrt(3)  # of the corner at (26, 26), uniform up to 2.56
     assert float(corner_only.std()) == pytest.approx(wanted, rel=0.1)

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from surefoot.data import DATASETS, Dataset, Split, cifar10_5k, digits
-from surefoot.data.dataset import standardised, with_noisy_labels
+from surefoot.data.dataset import with_noisy_labels
+from surefoot.data.standardisation import standardised
 
 
 def test_digits() -> None:

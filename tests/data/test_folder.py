@@ -6,7 +6,7 @@ import torch
 
 from surefoot.data import DATASETS
 from surefoot.data._folder import decoded
-from surefoot.data._scale import Scale
+from surefoot.data.standardisation import Standardisation
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -36,7 +36,7 @@ def test_classes_by_name_and_files_in_order(root: Path) -> None:
     assert max(len(half.splits["validation"].labels.unique()) for half in halves) == 3  # not the last classes alone
     colours = torch.tensor([[10 * k, 20 * k, 100 * number] for k in range(3) for number in range(2)], dtype=torch.uint8)
     images = colours[:, :, None, None].expand(-1, -1, 4, 4)
-    torch.testing.assert_close(data.train.inputs, Scale.of(images)(images))
+    torch.testing.assert_close(data.train.inputs, Standardisation.of(images)(images))
 
 
 def test_the_middle_is_kept(tmp_path: Path) -> None:

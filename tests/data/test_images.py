@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from surefoot.data import DATASETS, cifar100, cifar100_5k, corrupted, digits, svhn, svhn_crops
+from surefoot.data import DATASETS, cifar10, cifar100, cifar100_5k, corrupted, digits, svhn, svhn_crops
 from surefoot.data._images import Images, chosen, dataset
-from surefoot.data._scale import Scale
 from surefoot.data.dataset import Dataset
-from surefoot.data.fetched import cifar10
+from surefoot.data.standardisation import Standardisation
 from surefoot.runs.check_options import check_options
 
 RANDOM = np.random.default_rng(0)
@@ -38,14 +37,14 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_scale_is_the_mean_and_deviation(per: str) -> None:
     images = made(5000).train
     dims = (0, 2, 3) if per == "channel" else (0,)
-    scale = Scale.of(images, per=per)
+    scale = Standardisation.of(images, per=per)
     wanted = images.double()
     torch.testing.assert_close(scale.mean.squeeze(), wanted.mean(dim=dims))
     torch.testing.assert_close(scale.std.squeeze(), wanted.std(dim=dims, correction=0))
     found = scale(images)
     assert found.dtype == torch.float32
     torch.testing.assert_close(found.mean(dim=dims), torch.zeros_like(found.mean(dim=dims)), rtol=0, atol=1e-5)
-    flat = Scale.of(torch.full((4, 1, 2, 2), 7, dtype=torch.uint8), per=per)
+    flat = Standardisation.of(torch.full((4, 1, 2, 2), 7, dtype=torch.uint8), per=per)
     assert torch.equal(flat(torch.full((1, 1, 2, 2), 9, dtype=torch.uint8)), torch.full((1, 1, 2, 2), 2.0))
 
 
@@ -93,7 +92,7 @@ def test_the_first_in_order_or_a_choice_by_seed() -> None:
     assert not torch.equal(drawn.train, chosen(images, num_train=5, num_test=3, shuffled=True, seed=2).train)
     data = dataset(images, num_train=5, num_test=3, shuffled=True, seed=1)
     assert data.train.labels.tolist() == images.train_labels[drawn.train].tolist()
-    torch.testing.assert_close(data.test.inputs, Scale.of(images.train[drawn.train])(images.test[drawn.test]))
+    torch.testing.assert_close(data.test.inputs, Standardisation.of(images.train[drawn.train])(images.test[drawn.test]))
 
 
 @pytest.mark.parametrize("per", ["channel", "coordinate"])
@@ -106,7 +105,7 @@ def test_the_last_of_those_to_train_on_are_held_out(per: str) -> None:
     assert torch.equal(data.chosen.train, order[:38])
     assert torch.equal(data.chosen.validation, order[38:])
     assert data.validation.labels.tolist() == images.train_labels[order[38:]].tolist()
-    scale = Scale.of(images.train[order[:38]], per=per)  # held out images have no say in it
+    scale = Standardisation.of(images.train[order[:38]], per=per)  # held out images have no say in it
     torch.testing.assert_close(data.validation.inputs, scale(images.train[order[38:]]))
     assert data.test.scale is not None
     assert torch.equal(scale.mean, data.test.scale.mean)
@@ -160,7 +159,7 @@ def test_only_test_images_are_spoiled_and_by_their_place_in_the_store() -> None:
     clean = dataset(images)
     spoiled = dataset(images, corruption="impulse_noise", severity=5)
     assert torch.equal(clean.train.inputs, spoiled.train.inputs)
-    wanted = Scale.of(images.train)(corrupted(images.test, "impulse_noise", severity=5))
+    wanted = Standardisation.of(images.train)(corrupted(images.test, "impulse_noise", severity=5))
     assert torch.equal(spoiled.test.inputs, wanted)
     some = dataset(images, shuffled=True, num_test=7, corruption="impulse_noise", severity=5)
     order = chosen(images, num_train="all", num_test=7, shuffled=True, seed=0).test
@@ -191,7 +190,7 @@ def test_what_is_not_stored_says_what_to_run(store: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no cifar100_5k\.npz"):
         cifar100_5k()
     with pytest.raises(FileNotFoundError, match=r"no svhn_test_2k\.npz"):
-        svhn_crops(Scale.of(made().train))
+        svhn_crops(Standardisation.of(made().train))
 
 
 def test_what_is_stored_is_read(store: Path) -> None:
@@ -240,7 +239,9 @@ def test_binary_cifar100(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         [*range(90, 95)],
         [90, 91],
     )
-    torch.testing.assert_close(data.train.inputs, Scale.of(torch.from_numpy(pixels[:5]))(torch.from_numpy(pixels[:5])))
+    torch.testing.assert_close(
+        data.train.inputs, Standardisation.of(torch.from_numpy(pixels[:5]))(torch.from_numpy(pixels[:5]))
+    )
     monkeypatch.setenv("SUREFOOT_DATA", str(tmp_path.parent))
     assert torch.equal(cifar100(path=tmp_path.name).test.inputs, data.test.inputs)
     (tmp_path / "test.bin").write_bytes(b"123")
@@ -259,7 +260,7 @@ def test_svhn_mat_files(tmp_path: Path) -> None:
     data = svhn(path=str(tmp_path))
     assert data.train.labels.tolist() == [0, 1, 2, 9, 0, 5]
     images = torch.from_numpy(pixels.transpose(3, 2, 0, 1).copy())
-    torch.testing.assert_close(data.test.inputs, Scale.of(images)(images))
+    torch.testing.assert_close(data.test.inputs, Standardisation.of(images)(images))
     savemat(tmp_path / "test_32x32.mat", {"X": pixels})
     with pytest.raises(ValueError, match=r"test_32x32\.mat is not what it should be"):
         svhn(path=str(tmp_path))
@@ -280,7 +281,7 @@ def test_cifar100_5k() -> None:
 
 def test_svhn_crops_are_foreign_samples_on_the_scale_of_others() -> None:
     needs("svhn_test_2k.npz")
-    scale = Scale.of(made().train)
+    scale = Standardisation.of(made().train)
     found = svhn_crops(scale, num_test=100)
     assert found.inputs.shape == (100, 3, 32, 32)
     with np.load(DATA / "svhn_test_2k.npz") as file:

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from references import slow
 from references.corruptions import correlated
-from surefoot.data._scale import Scale
 from surefoot.data.corruptions import corrupted
 from surefoot.data.corruptions.defocus_blur import disk
-from surefoot.data.foreign import FOREIGN, foreign_images
+from surefoot.data.out_of_distribution import OUT_OF_DISTRIBUTION, out_of_distribution_images
+from surefoot.data.standardisation import Standardisation
 from surefoot.posthoc import Temperature
 from surefoot.predictions import Predictions
 from surefoot.runs.build import build, check
@@ -175,7 +175,7 @@ def test_foreign_files_are_found_read_and_named_where_they_are_missing(
 ) -> None:
     monkeypatch.setenv("SUREFOOT_DATA", str(tmp_path))
     own = torch.zeros(3, 3, 32, 32, dtype=torch.uint8)
-    for name in FOREIGN:
+    for name in OUT_OF_DISTRIBUTION:
         if name not in ("turned", "shuffled"):
             with pytest.raises(FileNotFoundError, match=r"There is no .*(Run: |Set |Get it |Unpack )"):
                 ShiftObserver(foreign=(name,))
@@ -185,24 +185,24 @@ def test_foreign_files_are_found_read_and_named_where_they_are_missing(
     wanted = torch.from_numpy(pixels[:3]).permute(0, 3, 1, 2)
     for name in ("svhn-2k", str(tmp_path / "mine.npz")):
         ShiftObserver(foreign=(name,))
-        assert torch.equal(foreign_images(name, own), wanted)
-        torch.testing.assert_close(foreign_images(name, own.float()), wanted / 255)
+        assert torch.equal(out_of_distribution_images(name, own), wanted)
+        torch.testing.assert_close(out_of_distribution_images(name, own.float()), wanted / 255)
     with pytest.raises(ValueError, match="svhn-2k has images of 3x32x32, and the data of 1x8x8: name another"):
-        foreign_images("svhn-2k", torch.zeros(3, 1, 8, 8))
+        out_of_distribution_images("svhn-2k", torch.zeros(3, 1, 8, 8))
     np.savez(tmp_path / "mine.npz", x_test=pixels[:, 0])
     with pytest.raises(ValueError, match=r"mine\.npz must hold bytes x_test \[N, H, W, C\], got uint8"):
-        foreign_images(str(tmp_path / "mine.npz"), own)
+        out_of_distribution_images(str(tmp_path / "mine.npz"), own)
 
 
 def test_made_foreign_images_keep_the_values() -> None:
     own = torch.rand(4, 2, 8, 8)
     for name in ("turned", "shuffled"):
-        found = foreign_images(name, own)
+        found = out_of_distribution_images(name, own)
         assert not torch.equal(found, own)
         assert torch.equal(found.flatten(2).sort().values, own.flatten(2).sort().values)
-    assert torch.equal(foreign_images("turned", foreign_images("turned", own)), own.flip(2, 3))
+    assert torch.equal(out_of_distribution_images("turned", out_of_distribution_images("turned", own)), own.flip(2, 3))
     with pytest.raises(ValueError, match="Only square images can be turned, got 8x9"):
-        foreign_images("turned", torch.zeros(1, 1, 8, 9))
+        out_of_distribution_images("turned", torch.zeros(1, 1, 8, 9))
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_small_images_and_missing_validation_are_refused() -> None:
         ShiftObserver().check({"test": splits["test"]})
     with pytest.raises(ValueError, match=r"observer shift needs a validation split: set `data\.num_validation`"):
         check(spec(data={"name": "digits", "images": True}))
-    scale = Scale(torch.zeros(1, 1, 1), torch.ones(1, 1, 1))
+    scale = Standardisation(torch.zeros(1, 1, 1), torch.ones(1, 1, 1))
     small = type(splits["test"])(torch.zeros(5, 1, 7, 7), torch.zeros(5, dtype=torch.long), scale)
     with pytest.raises(ValueError, match="needs images of at least 8x8, got 7x7"):
         ShiftObserver().check({"validation": small, "test": small})

@@ -32,9 +32,8 @@ class FetchCommand:
 
     def __call__(self) -> int:
         with request():
-            from surefoot.data.download import Damaged, NoSpace, Unreachable
-            from surefoot.data.fetch import fetch
-            from surefoot.data.store import data_store
+            from surefoot.data.data_store import data_store
+            from surefoot.data.fetching import Damaged, NoSpace, Unreachable, fetch
 
             folder = self.into or data_store()
             try:
@@ -58,8 +57,8 @@ class StoredCommand:
     """Print them as JSON."""
 
     def __call__(self) -> int:
-        from surefoot.data.sources import FETCHABLE
-        from surefoot.data.store import data_store
+        from surefoot.data.data_store import data_store
+        from surefoot.data.fetching import FETCHABLE
 
         rows: list[tuple[Cell, ...]] = []
         for name, each in FETCHABLE.items():

@@ -1,17 +1,18 @@
-"""Names in, tensors out."""
+"""Data sets as tensors in memory, corruptions and augmentation."""
 
 from collections.abc import Callable
 
+from surefoot.data._cifar10 import cifar10, cifar10_5k
 from surefoot.data._cifar100 import cifar100, cifar100_5k
 from surefoot.data._digits import digits
 from surefoot.data._folder import folder, tiny_imagenet
+from surefoot.data._mnist import fashion_mnist, mnist
 from surefoot.data._python_text import python_text
 from surefoot.data._svhn import svhn, svhn_crops
 from surefoot.data.augment import Augment
-from surefoot.data.cifar10 import cifar10_5k
 from surefoot.data.corruptions import CORRUPTIONS, corrupted
 from surefoot.data.dataset import Dataset, Split
-from surefoot.data.fetched import cifar10, fashion_mnist, mnist
+from surefoot.data.standardisation import Standardisation
 from surefoot.io.predictions_file import read_predictions
 
 DATASETS: dict[str, Callable[..., Dataset]] = {
@@ -34,10 +35,19 @@ __all__ = [
     "Augment",
     "Dataset",
     "Split",
+    "Standardisation",
+    "cifar10",
     "cifar10_5k",
+    "cifar100",
     "cifar100_5k",
     "corrupted",
     "digits",
+    "fashion_mnist",
+    "folder",
+    "mnist",
+    "python_text",
     "read_predictions",
+    "svhn",
     "svhn_crops",
+    "tiny_imagenet",
 ]

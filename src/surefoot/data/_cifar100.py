@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from surefoot.data._images import Images, as_dataset
-from surefoot.data.store import folder_named, stored
+from surefoot.data.data_store import folder_in_store, stored_file
 
 _RECORD = 2 + 3 * 32 * 32  # coarse label, fine label, planes of red, green, blue
 
@@ -18,7 +18,7 @@ def cifar100(*, path: str) -> Images:
 
     That is the folder with train.bin and test.bin. Fine labels.
     """
-    (train, known), (test, asked) = (records(folder_named(path) / f"{part}.bin") for part in ("train", "test"))
+    (train, known), (test, asked) = (records(folder_in_store(path) / f"{part}.bin") for part in ("train", "test"))
     return Images("cifar100", 100, torch.from_numpy(train), known, torch.from_numpy(test), asked)
 
 
@@ -26,7 +26,7 @@ def cifar100(*, path: str) -> Images:
 def cifar100_5k() -> Images:
     """5,000 training and 5,000 test images of CIFAR-100, fine labels, from cifar100_5k.npz in the data folder."""
     fix = "Set SUREFOOT_DATA to the folder that holds it; it cannot be fetched."
-    return Images.read(stored("cifar100_5k.npz", fix=fix), name="cifar100-5k", num_classes=100)
+    return Images.read(stored_file("cifar100_5k.npz", fix=fix), name="cifar100-5k", num_classes=100)
 
 
 def records(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

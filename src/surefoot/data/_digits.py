@@ -5,8 +5,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-from surefoot.data import dataset
-from surefoot.data._scale import Scale
+from surefoot.data import standardisation
 from surefoot.data.dataset import Dataset, Split, check_count, check_held_out, with_noisy_labels
 
 _NUM_IMAGES = 1797
@@ -42,8 +41,8 @@ def digits(
     shape = (1, 8, 8) if images else (64,)
     apart = shape if standardised == "coordinate" else (1,)
     parts = [part.reshape(-1, *apart) for part in (pixels[:kept], pixels[kept:num_train], pixels[num_train:])]
-    train, held, test = (part.view(-1, *shape) for part in dataset.standardised(*parts))
-    scale = Scale.per_coordinate(parts[0], white=16)
+    train, held, test = (part.view(-1, *shape) for part in standardisation.standardised(*parts))
+    scale = standardisation.Standardisation.per_coordinate(parts[0], white=16)
     noisy = torch.from_numpy(with_noisy_labels(labels, share=noisy_labels, num_classes=10, seed=noise_seed))
     return Dataset(
         name="digits",

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from surefoot.data._images import Images, as_dataset
-from surefoot.data.store import folder_named
+from surefoot.data.data_store import folder_in_store
 
 _ENDINGS = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".webp"})
 _MOST = 2**32  # bytes of memory
@@ -24,7 +24,7 @@ def folder(*, path: str, side: int = 64) -> Images:
     Each is scaled so that its shorter side is `side` and the middle is kept. Classes are numbered by name, files taken
     in the order of their names. Needs the extra `data`.
     """
-    root = folder_named(path)
+    root = folder_in_store(path)
     held_out = next((root / name for name in ("val", "test") if (root / name).is_dir()), root / "val")
     classes = _folders(root / "train")
     if (other := _folders(held_out)) != classes:
@@ -45,7 +45,7 @@ def tiny_imagenet(*, path: str, side: int = 64) -> Images:
 
     Training files lie in train/CLASS/images, the classes of val/images in val/val_annotations.txt.
     """
-    root = folder_named(path)
+    root = folder_in_store(path)
     classes = _folders(root / "train")
     number = {name: k for k, name in enumerate(classes)}
     train = [(file, number[name]) for name in classes for file in _pictures(root / "train" / name / "images")]

@@ -13,9 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from surefoot.data._scale import Scale
 from surefoot.data.corruptions import corrupted
+from surefoot.data.data_store import stored_file
 from surefoot.data.dataset import Chosen, Dataset, Split, check_count, check_held_out, with_noisy_labels
+from surefoot.data.standardisation import Standardisation
 
 Count = int | Literal["all"]
 
@@ -42,6 +43,12 @@ class Images:
         except (BadZipFile, KeyError, ValueError, EOFError, RuntimeError, TypeError) as error:
             raise ValueError(f"{path} is not what it should be: {error}.") from None
         return cls(name, num_classes, pixels[0], labels[0], pixels[1], labels[1])
+
+    @classmethod
+    def fetched(cls, name: str, *, num_classes: int) -> "Images":
+        """Read the images that `surefoot data fetch` stored."""
+        path = stored_file(f"{name}.npz", fix=f"Run: surefoot data fetch {name}")
+        return cls.read(path, name=name, num_classes=num_classes)
 
 
 def chosen(
@@ -99,7 +106,7 @@ def dataset(
     noisy = torch.from_numpy(with_noisy_labels(labels, share=noisy_labels, num_classes=images.num_classes, seed=seed))
     right, held, asked = torch.split(noisy, [len(taken.train), num_validation, len(test)])
     train = images.train[taken.train]
-    scale = Scale.of(train, per=standardised)
+    scale = Standardisation.of(train, per=standardised)
     return Dataset(
         name=images.name,
         num_classes=images.num_classes,

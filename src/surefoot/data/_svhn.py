@@ -7,9 +7,9 @@ import torch
 from numpy.typing import NDArray
 
 from surefoot.data._images import Images, as_dataset
-from surefoot.data._scale import Scale
+from surefoot.data.data_store import folder_in_store, stored_file
 from surefoot.data.dataset import Split, check_count
-from surefoot.data.store import folder_named, stored
+from surefoot.data.standardisation import Standardisation
 
 
 @as_dataset
@@ -18,16 +18,16 @@ def svhn(*, path: str) -> Images:
 
     train_32x32.mat and test_32x32.mat; the label 10 stands for 0.
     """
-    (train, known), (test, asked) = (crops(folder_named(path) / f"{part}_32x32.mat") for part in ("train", "test"))
+    (train, known), (test, asked) = (crops(folder_in_store(path) / f"{part}_32x32.mat") for part in ("train", "test"))
     return Images("svhn", 10, torch.from_numpy(train), known, torch.from_numpy(test), asked)
 
 
-def svhn_crops(scale: Scale, *, num_test: int = 2000) -> Split:
+def svhn_crops(scale: Standardisation, *, num_test: int = 2000) -> Split:
     """2,000 test crops as samples foreign to another data set, whose `scale` they are standardised with.
 
     From svhn_test_2k.npz in the data folder. Non-commercial use only.
     """
-    path = stored("svhn_test_2k.npz", fix="Set SUREFOOT_DATA to the folder that holds it; it cannot be fetched.")
+    path = stored_file("svhn_test_2k.npz", fix="Set SUREFOOT_DATA to the folder that holds it; it cannot be fetched.")
     with np.load(path, allow_pickle=False) as file:
         pixels, labels = file["x_test"], file["y_test"].astype(np.int64)
     check_count("num_test", num_test, available=len(pixels))

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from surefoot.data._scale import Scale, moments
+from surefoot.data.standardisation import Standardisation
 from surefoot.predictions import check_labels
 
 
@@ -17,7 +17,7 @@ class Split:
 
     inputs: Tensor  # [N, ...]
     labels: Tensor  # [N], int64
-    scale: Scale | None = None  # where inputs are standardised images: what brings them back
+    scale: Standardisation | None = None  # where inputs are standardised images: what brings them back
 
     def to(self, device: torch.device) -> "Split":
         """The same samples on another device."""
@@ -72,15 +72,6 @@ class Dataset:
         """The same data on another device."""
         moved = {name: split.to(device) for name, split in self.splits.items()}
         return replace(self, **moved)  # type: ignore[arg-type]
-
-
-def standardised(train: NDArray[np.float64], *others: NDArray[np.float64]) -> tuple[Tensor, ...]:
-    """All sets shifted and scaled, per coordinate, by the mean and deviation of the training samples used.
-
-    A coordinate that never varies in training is only shifted.
-    """
-    mean, std = moments(train)
-    return tuple(torch.from_numpy((part - mean) / std).float() for part in (train, *others))
 
 
 def check_held_out(num_validation: int, *, num_train: int) -> None:

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
+from surefoot.data.corruptions._corruption import SIZES, Corruption, size_of
+from surefoot.data.corruptions._philox_draws import PhiloxDraws
 from surefoot.data.corruptions.colour import BRIGHTNESS, CONTRAST, SATURATE
-from surefoot.data.corruptions.corruption import SIZES, Corruption, size_of
 from surefoot.data.corruptions.defocus_blur import DEFOCUS_BLUR
-from surefoot.data.corruptions.draws import Draws
 from surefoot.data.corruptions.elastic_transform import ELASTIC_TRANSFORM
 from surefoot.data.corruptions.fog import FOG
 from surefoot.data.corruptions.gaussian_blur import GAUSSIAN_BLUR
@@ -79,7 +79,7 @@ def corrupted(
         part = images[start : start + at_once].contiguous()  # in another layout, sums may round differently
         whole = part.dtype == torch.uint8 and not chosen.takes_bytes
         given = part.float().div_(255) if whole else part
-        draws = Draws(seed=seed, purpose=f"{corruption} {severity}", indices=places[start : start + at_once])
+        draws = PhiloxDraws(seed=seed, purpose=f"{corruption} {severity}", indices=places[start : start + at_once])
         spoiled = chosen.apply(given, chosen.constants(severity, size=size), draws)
         if spoiled.is_floating_point():
             spoiled.clamp_(0, 1)

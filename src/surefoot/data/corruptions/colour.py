@@ -3,24 +3,24 @@
 import torch
 from torch import Tensor
 
-from surefoot.data.corruptions.corruption import Corruption
-from surefoot.data.corruptions.draws import Draws
+from surefoot.data.corruptions._corruption import Corruption
+from surefoot.data.corruptions._philox_draws import PhiloxDraws
 
 
-def brightness(images: Tensor, added: float, draws: Draws) -> Tensor:
+def brightness(images: Tensor, added: float, draws: PhiloxDraws) -> Tensor:
     """The largest channel of each pixel raised, hue and saturation kept; black becomes grey."""
     value = images.amax(dim=1, keepdim=True)
     raised = (value + added).clamp(max=1)
     return torch.where(value > 0, images * (raised / value.clamp(min=1e-12)), raised)
 
 
-def contrast(images: Tensor, factor: float, draws: Draws) -> Tensor:
+def contrast(images: Tensor, factor: float, draws: PhiloxDraws) -> Tensor:
     """The distance of every value from its channel's mean over the image, times `factor`."""
     mean = images.mean(dim=(2, 3), keepdim=True, dtype=torch.float64).to(images.dtype)
     return (images - mean) * factor + mean
 
 
-def saturate(images: Tensor, factor_and_added: tuple[float, float], draws: Draws) -> Tensor:
+def saturate(images: Tensor, factor_and_added: tuple[float, float], draws: PhiloxDraws) -> Tensor:
     """The saturation times a factor and raised, hue and largest channel kept; grey, which has no hue, turns red."""
     if images.shape[1] != 3:
         raise ValueError(f"saturate needs images of 3 channels, got {images.shape[1]}.")

@@ -3,12 +3,12 @@
 import torch
 from torch import Tensor
 
+from surefoot.data.corruptions._corruption import Corruption
 from surefoot.data.corruptions._filters import filtered, gaussian
-from surefoot.data.corruptions.corruption import Corruption
-from surefoot.data.corruptions.draws import Draws
+from surefoot.data.corruptions._philox_draws import PhiloxDraws
 
 
-def defocus_blur(images: Tensor, radius_and_sigma: tuple[float, float], draws: Draws) -> Tensor:
+def defocus_blur(images: Tensor, radius_and_sigma: tuple[float, float], draws: PhiloxDraws) -> Tensor:
     """Correlated with a disk whose edge is smoothed; reflected at the border."""
     return filtered(images, disk(*radius_and_sigma))
 

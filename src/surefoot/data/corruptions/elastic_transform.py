@@ -6,12 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from surefoot.data.corruptions._corruption import Corruption
 from surefoot.data.corruptions._filters import gaussian
-from surefoot.data.corruptions.corruption import Corruption
-from surefoot.data.corruptions.draws import Draws
+from surefoot.data.corruptions._philox_draws import PhiloxDraws
 
 
-def elastic_transform(images: Tensor, strengths: tuple[float, float, float], draws: Draws) -> Tensor:
+def elastic_transform(images: Tensor, strengths: tuple[float, float, float], draws: PhiloxDraws) -> Tensor:
     """Three corners of a square moved at random, and all with them; then each pixel by smooth random amounts.
 
     `strengths`, as shares of the shorter side: size of the smooth amounts, deviation of their smoothing, largest move
@@ -27,7 +27,7 @@ def elastic_transform(images: Tensor, strengths: tuple[float, float, float], dra
     return _sampled(sheared, torch.stack([columns + across, rows + down], dim=-1), corners=False)
 
 
-def _affine(images: Tensor, move: float, draws: Draws) -> Tensor:
+def _affine(images: Tensor, move: float, draws: PhiloxDraws) -> Tensor:
     """Where each pixel comes from, (x, y) [N, H, W, 2]."""
     height, width = images.shape[-2:]
     middle = torch.tensor([height // 2, width // 2], dtype=torch.float64)

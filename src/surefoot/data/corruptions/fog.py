@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor
 
-from surefoot.data.corruptions.corruption import Corruption
-from surefoot.data.corruptions.draws import Draws
+from surefoot.data.corruptions._corruption import Corruption
+from surefoot.data.corruptions._philox_draws import PhiloxDraws
 
 
-def fog(images: Tensor, thickness_and_decay: tuple[float, float], draws: Draws) -> Tensor:
+def fog(images: Tensor, thickness_and_decay: tuple[float, float], draws: PhiloxDraws) -> Tensor:
     """A cloud of the given thickness added, and the whole scaled back to the image's brightest value."""
     thickness, decay = thickness_and_decay
     height, width = images.shape[-2:]
@@ -17,7 +17,7 @@ def fog(images: Tensor, thickness_and_decay: tuple[float, float], draws: Draws) 
     return (images + thickness * cloud) * (brightest / (brightest + thickness))
 
 
-def plasma(num: int, size: int, decay: float, draws: Draws) -> Tensor:
+def plasma(num: int, size: int, decay: float, draws: PhiloxDraws) -> Tensor:
     """Fractal clouds [num, size, size] in [0, 1] by the diamond-square algorithm, on a torus; `size` a power of two.
 
     Midpoints of squares, then of their edges, are the mean of four neighbours and a uniform number up to the square of

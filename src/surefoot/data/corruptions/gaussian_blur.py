@@ -2,12 +2,12 @@
 
 from torch import Tensor
 
+from surefoot.data.corruptions._corruption import Corruption
 from surefoot.data.corruptions._filters import gaussian_blurred
-from surefoot.data.corruptions.corruption import Corruption
-from surefoot.data.corruptions.draws import Draws
+from surefoot.data.corruptions._philox_draws import PhiloxDraws
 
 
-def gaussian_blur(images: Tensor, sigma: float, draws: Draws) -> Tensor:
+def gaussian_blur(images: Tensor, sigma: float, draws: PhiloxDraws) -> Tensor:
     """Blurred by a Gaussian."""
     return gaussian_blurred(images, sigma)
 

@@ -3,12 +3,12 @@
 import torch
 from torch import Tensor
 
+from surefoot.data.corruptions._corruption import Corruption
 from surefoot.data.corruptions._filters import gaussian_blurred
-from surefoot.data.corruptions.corruption import Corruption
-from surefoot.data.corruptions.draws import Draws
+from surefoot.data.corruptions._philox_draws import PhiloxDraws
 
 
-def glass_blur(images: Tensor, sigma_reach_rounds: tuple[float, int, int], draws: Draws) -> Tensor:
+def glass_blur(images: Tensor, sigma_reach_rounds: tuple[float, int, int], draws: PhiloxDraws) -> Tensor:
     """Blurred, then each pixel replaced by a neighbour drawn at random, some rounds, then blurred again.
 
     Pixels are visited from the last to the first, so that a neighbour may have been replaced before. The neighbour lies

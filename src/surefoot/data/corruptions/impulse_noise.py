@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor
 
-from surefoot.data.corruptions.corruption import Corruption
-from surefoot.data.corruptions.draws import Draws
+from surefoot.data.corruptions._corruption import Corruption
+from surefoot.data.corruptions._philox_draws import PhiloxDraws
 
 
-def impulse_noise(images: Tensor, amount: float, draws: Draws) -> Tensor:
+def impulse_noise(images: Tensor, amount: float, draws: PhiloxDraws) -> Tensor:
     """Each value, channel by channel, replaced with probability `amount` by 0 or 1 (255), either equally likely."""
     lots = draws.bits(*images.shape[1:]).numpy()  # uniform in [-2^31, 2^31); NumPy compares faster
     most = round((1 - amount) * 2**31)

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surefoot.data.corruptions.corruption import Corruption
-from surefoot.data.corruptions.draws import Draws
+from surefoot.data.corruptions._corruption import Corruption
+from surefoot.data.corruptions._philox_draws import PhiloxDraws
 
 
-def jpeg_compression(images: Tensor, quality: int, draws: Draws) -> Tensor:
+def jpeg_compression(images: Tensor, quality: int, draws: PhiloxDraws) -> Tensor:
     """Each image, rounded to 8 bits, as it comes back from a JPEG file of that `quality`. Needs the extra `data`.
 
     Colour is stored at half the resolution, as Pillow does unless told otherwise.

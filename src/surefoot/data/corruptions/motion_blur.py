@@ -6,13 +6,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from surefoot.data.corruptions.corruption import Corruption
-from surefoot.data.corruptions.draws import Draws
+from surefoot.data.corruptions._corruption import Corruption
+from surefoot.data.corruptions._philox_draws import PhiloxDraws
 
 _CACHED = 1 << 18  # numbers of images that are worked on together: a core's cache holds several such
 
 
-def motion_blur(images: Tensor, radius_and_sigma: tuple[int, float], draws: Draws) -> Tensor:
+def motion_blur(images: Tensor, radius_and_sigma: tuple[int, float], draws: PhiloxDraws) -> Tensor:
     """Smeared to one side along a line, at an angle between -45 and 45 degrees, of its own for each image."""
     return smeared(images, taps(*radius_and_sigma), draws.angles(-45, 45))
 

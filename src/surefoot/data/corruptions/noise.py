@@ -3,21 +3,21 @@
 import torch
 from torch import Tensor
 
-from surefoot.data.corruptions.corruption import Corruption
-from surefoot.data.corruptions.draws import Draws
+from surefoot.data.corruptions._corruption import Corruption
+from surefoot.data.corruptions._philox_draws import PhiloxDraws
 
 
-def gaussian_noise(images: Tensor, deviation: float, draws: Draws) -> Tensor:
+def gaussian_noise(images: Tensor, deviation: float, draws: PhiloxDraws) -> Tensor:
     """Normal noise of one deviation added to every value."""
     return images + deviation * draws.normal(*images.shape[1:])
 
 
-def speckle_noise(images: Tensor, deviation: float, draws: Draws) -> Tensor:
+def speckle_noise(images: Tensor, deviation: float, draws: PhiloxDraws) -> Tensor:
     """Normal noise added that is proportional to the value."""
     return images + images * (deviation * draws.normal(*images.shape[1:]))
 
 
-def shot_noise(images: Tensor, photons: float, draws: Draws) -> Tensor:
+def shot_noise(images: Tensor, photons: float, draws: PhiloxDraws) -> Tensor:
     """Poisson counts of which a value of 1 has `photons` on average, divided by that."""
     counts = [random.poisson(rate) for rate, random in zip((images * photons).numpy(), draws.generators(), strict=True)]
     return torch.stack([torch.from_numpy(count) for count in counts]).to(images.dtype) / photons

@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor
 
-from surefoot.data.corruptions.corruption import Corruption
-from surefoot.data.corruptions.draws import Draws
+from surefoot.data.corruptions._corruption import Corruption
+from surefoot.data.corruptions._philox_draws import PhiloxDraws
 
 
-def pixelate(images: Tensor, factor: float, draws: Draws) -> Tensor:
+def pixelate(images: Tensor, factor: float, draws: PhiloxDraws) -> Tensor:
     """Made smaller by `factor`, each pixel the mean of those in its place, and large again, each from the nearest."""
     out = images.double()  # in which the order of a sum does not show
     for dim in (2, 3):

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from surefoot.data.corruptions.corruption import Corruption
-from surefoot.data.corruptions.draws import Draws
+from surefoot.data.corruptions._corruption import Corruption
+from surefoot.data.corruptions._philox_draws import PhiloxDraws
 from surefoot.data.corruptions.motion_blur import smeared, taps
 from surefoot.data.corruptions.zoom_blur import enlarged
 
@@ -13,7 +13,7 @@ _GREY = (0.299, 0.587, 0.114)
 Constants = tuple[float, float, float, float, int, float, float]
 
 
-def snow(images: Tensor, constants: Constants, draws: Draws) -> Tensor:
+def snow(images: Tensor, constants: Constants, draws: PhiloxDraws) -> Tensor:
     """The image whitened, and flakes added: normal noise, enlarged, of which the largest are kept and smeared.
 
     `constants`: the noise's mean and deviation, how far it is enlarged, the least that is a flake, radius and deviation

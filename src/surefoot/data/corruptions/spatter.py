@@ -5,9 +5,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from surefoot.data.corruptions._corruption import Corruption
 from surefoot.data.corruptions._filters import gaussian_blurred
-from surefoot.data.corruptions.corruption import Corruption
-from surefoot.data.corruptions.draws import Draws
+from surefoot.data.corruptions._philox_draws import PhiloxDraws
 
 _WATER = (175, 238, 238)
 _MUD = (63, 42, 20)
@@ -19,7 +19,7 @@ _TAN = 0.41421356  # of 22.5 degrees
 Constants = tuple[float, float, float, float, float, int]
 
 
-def spatter(images: Tensor, constants: Constants, draws: Draws) -> Tensor:
+def spatter(images: Tensor, constants: Constants, draws: PhiloxDraws) -> Tensor:
     """Drops, where normal noise that was blurred exceeds a bound: of water, lit from one side, or of mud.
 
     `constants`: the noise's mean and deviation, its blur, the bound; then how strong water is, or how far the edges of

@@ -6,11 +6,11 @@ import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
 
-from surefoot.data.corruptions.corruption import Corruption
-from surefoot.data.corruptions.draws import Draws
+from surefoot.data.corruptions._corruption import Corruption
+from surefoot.data.corruptions._philox_draws import PhiloxDraws
 
 
-def zoom_blur(images: Tensor, most_and_step: tuple[float, float], draws: Draws) -> Tensor:
+def zoom_blur(images: Tensor, most_and_step: tuple[float, float], draws: PhiloxDraws) -> Tensor:
     """The mean of the image and of its enlargements by 1, 1 + step, ... up to `most`.
 
     By rounding some include `most` itself, as they do in CIFAR-10-C.

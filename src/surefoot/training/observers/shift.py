@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from surefoot.data import CORRUPTIONS, Split, corrupted
-from surefoot.data.foreign import check_foreign, foreign_images
+from surefoot.data.out_of_distribution import check_out_of_distribution, out_of_distribution_images
 from surefoot.metrics import accuracy, ada_ece, auroc_ood, ece, mean_confidence
 from surefoot.posthoc import Map, Temperature
 from surefoot.predictions import Predictions
@@ -61,7 +61,7 @@ class ShiftObserver(Stateless):
         if num_bins < 1:
             raise ValueError(f"`num_bins` must be at least 1, got {num_bins}.")
         for name in (*foreign, *foreign_corrupted):
-            check_foreign(name)
+            check_out_of_distribution(name)
         self._kinds = [(name, severity) for name in corruptions for severity in severities]
         self._foreign, self._foreign_corrupted = tuple(foreign), tuple(foreign_corrupted)
         self._at, self._seed, self.num_bins = at, seed, num_bins
@@ -79,7 +79,7 @@ class ShiftObserver(Stateless):
             if float((changed.double() - few.double()).abs().max()) < least:
                 raise ValueError(f"{name} at severity {severity} leaves images of {size} as they are: leave it out.")
         for name in (*self._foreign, *self._foreign_corrupted):
-            foreign_images(name, few)
+            out_of_distribution_images(name, few)
 
     def __call__(self, snapshot: Snapshot) -> dict[str, float]:
         if self._at == "end" and not snapshot.last:
@@ -110,9 +110,9 @@ class ShiftObserver(Stateless):
 
     def _others(self, own: Tensor) -> Iterator[tuple[str, Tensor]]:
         for name in self._foreign:
-            yield name, self._held(name, partial(foreign_images, name, own))
+            yield name, self._held(name, partial(out_of_distribution_images, name, own))
         for name in self._foreign_corrupted:
-            yield from self._copies(foreign_images(name, own), prefix=f"{name}-")
+            yield from self._copies(out_of_distribution_images(name, own), prefix=f"{name}-")
 
     def _copies(self, images: Tensor, *, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
         for name, severity in self._kinds:

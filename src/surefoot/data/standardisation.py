@@ -12,7 +12,7 @@ _SCALES = ("channel", "coordinate")
 
 
 @dataclass(frozen=True, eq=False)
-class Scale:
+class Standardisation:
     """The mean and deviation of training images, in units of 0..`white`, that others are standardised with."""
 
     mean: Tensor  # [C, 1, 1] or [C, H, W], float64
@@ -20,7 +20,7 @@ class Scale:
     white: int = 255  # the largest value that is stored; all are whole numbers
 
     @classmethod
-    def of(cls, images: Tensor, *, per: str = "channel") -> "Scale":
+    def of(cls, images: Tensor, *, per: str = "channel") -> "Standardisation":
         """Of uint8 images [N, C, H, W], per channel or per coordinate; what never varies is only shifted.
 
         Sums are of whole numbers and exact.
@@ -40,7 +40,7 @@ class Scale:
         return cls(mean, torch.where(std < 1e-6, 1.0, std))
 
     @classmethod
-    def per_coordinate(cls, train: NDArray[np.float64], *, unit: float = 1.0, white: int = 255) -> "Scale":
+    def per_coordinate(cls, train: NDArray[np.float64], *, unit: float = 1.0, white: int = 255) -> "Standardisation":
         """Of images in floating point [N, ...], whose values times `unit` are those stored."""
         mean, std = moments(train)
         return cls(torch.from_numpy(unit * mean), torch.from_numpy(unit * std), white)
@@ -53,7 +53,7 @@ class Scale:
     def images(self, inputs: Tensor) -> Tensor:
         """What was standardised, to the bit: uint8 where white is 255, else floating point in [0, 1]; on the CPU.
 
-        >>> scale = Scale.of(torch.tensor([[[[0]]], [[[9]]], [[[255]]]], dtype=torch.uint8))
+        >>> scale = Standardisation.of(torch.tensor([[[[0]]], [[[9]]], [[[255]]]], dtype=torch.uint8))
         >>> scale.images(scale(torch.tensor([[[[7]]]], dtype=torch.uint8))).item()
         7
         """
@@ -63,6 +63,15 @@ class Scale:
     def inputs(self, images: Tensor) -> Tensor:
         """The way back: images like those that `images` returns, standardised."""
         return self(images if images.dtype == torch.uint8 else images * self.white)
+
+
+def standardised(train: NDArray[np.float64], *others: NDArray[np.float64]) -> tuple[Tensor, ...]:
+    """All sets shifted and scaled, per coordinate, by the mean and deviation of the training samples used.
+
+    A coordinate that never varies in training is only shifted.
+    """
+    mean, std = moments(train)
+    return tuple(torch.from_numpy((part - mean) / std).float() for part in (train, *others))
 
 
 def moments(train: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

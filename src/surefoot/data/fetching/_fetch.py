@@ -7,8 +7,8 @@ from zipfile import is_zipfile
 
 import numpy as np
 
-from surefoot.data.download import Damaged, Progress, Unreachable, check_space, download
-from surefoot.data.sources import FETCHABLE, Contents, Fetchable, Source
+from surefoot.data.fetching._download import Damaged, Progress, Unreachable, check_space, download
+from surefoot.data.fetching._fetchable import FETCHABLE, Contents, Fetchable, Source
 from surefoot.files import locked
 from surefoot.registry import look_up
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surefoot.data._unpack import from_deb, from_tar, gunzipped
+from surefoot.data.fetching._archives import from_deb, from_tar, gunzipped
 
 Contents = dict[str, bytes]
 Arrays = dict[str, NDArray[Any]]

@@ -1,4 +1,4 @@
-"""CIFAR-10, the first 5,000 training and 5,000 test images."""
+"""CIFAR-10, all of it or the first 5,000 training and 5,000 test images."""
 
 import os
 from pathlib import Path
@@ -7,10 +7,17 @@ from zipfile import BadZipFile
 import numpy as np
 import torch
 
-from surefoot.data._scale import Scale
-from surefoot.data.dataset import Chosen, Dataset, Split, check_count, check_held_out, standardised
+from surefoot.data._images import Images, as_dataset
+from surefoot.data.dataset import Chosen, Dataset, Split, check_count, check_held_out
+from surefoot.data.standardisation import Standardisation, standardised
 
 FILE = "cifar10_5k.npz"
+
+
+@as_dataset
+def cifar10() -> Images:
+    """CIFAR-10: 50,000 training and 10,000 test images 3x32x32 of 10 classes, in canonical order unless `shuffled`."""
+    return Images.fetched("cifar10", num_classes=10)
 
 
 def cifar10_5k(*, num_train: int = 5000, num_test: int = 5000, num_validation: int = 0) -> Dataset:
@@ -33,7 +40,7 @@ def cifar10_5k(*, num_train: int = 5000, num_test: int = 5000, num_validation: i
     known, asked = (part.transpose(0, 3, 1, 2).astype(np.float64) / 255 for part in pixels)
     kept = num_train - num_validation
     train, held, test = standardised(known[:kept], known[kept:], asked)
-    scale = Scale.per_coordinate(known[:kept], unit=255)
+    scale = Standardisation.per_coordinate(known[:kept], unit=255)
     right, wanted = (torch.from_numpy(part.astype(np.int64)) for part in labels)
     return Dataset(
         name="cifar10-5k",

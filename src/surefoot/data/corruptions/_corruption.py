@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from surefoot.data.corruptions.draws import Draws
+from surefoot.data.corruptions._philox_draws import PhiloxDraws
 
 SIZES = ("cifar", "tiny", "imagenet")
 
@@ -19,7 +19,7 @@ class Corruption:
     which values outside [0, 1] are cut off by the caller. One that `takes_bytes` also maps uint8 images to such.
     """
 
-    apply: Callable[[Tensor, Any, Draws], Tensor]
+    apply: Callable[[Tensor, Any, PhiloxDraws], Tensor]
     cifar: tuple[Any, ...]  # shorter side up to 32
     tiny: tuple[Any, ...]  # up to 64
     imagenet: tuple[Any, ...]  # beyond

@@ -10,7 +10,7 @@ from torch import Tensor
 _PER_BLOCK = 8  # 32-bit words of one block of Philox-4x64
 
 
-class Draws:
+class PhiloxDraws:
     """Numbers for each image, a pure function of seed, purpose and index: Philox, whose counter is the index.
 
     Every call is a stream of its own, so the calls of a corruption must come in a fixed order.

@@ -12,7 +12,7 @@ def data_store() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "surefoot"
 
 
-def stored(file: str, *, fix: str) -> Path:
+def stored_file(file: str, *, fix: str) -> Path:
     """The path of a file in the store; if there is none, an error with the `fix`."""
     path = data_store() / file
     if not path.is_file():
@@ -20,7 +20,7 @@ def stored(file: str, *, fix: str) -> Path:
     return path
 
 
-def folder_named(path: str) -> Path:
+def folder_in_store(path: str) -> Path:
     """The folder as named, or, where there is none of a relative name, that in the store."""
     named = Path(path)
     return named if named.is_dir() or named.is_absolute() else data_store() / named

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from surefoot.data._unpack import from_deb, from_tar, gunzipped
+from surefoot.data.fetching._archives import from_deb, from_tar, gunzipped
 
 
 def packed(path: Path, *members: tuple[str, bytes | tarfile.TarInfo], mode: str = "w:gz") -> Path:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from surefoot.data._cifar100 import records
 from surefoot.data._svhn import crops
-from surefoot.data.store import stored
+from surefoot.data.data_store import stored_file
 from surefoot.registry import look_up
 
 
@@ -25,7 +25,7 @@ class _File:
 
     @property
     def path(self) -> Path:
-        return stored(self.name, fix=self.fix)
+        return stored_file(self.name, fix=self.fix)
 
 
 def turned(own: Tensor) -> Tensor:
@@ -72,16 +72,17 @@ _FILES = {
     ),
     "svhn-2k": _File("svhn_test_2k.npz", _npz, _NOT_FETCHED),
 }
-FOREIGN: tuple[str, ...] = (*_MADE, *_FILES)
+OUT_OF_DISTRIBUTION: tuple[str, ...] = (*_MADE, *_FILES)
 
 
-def foreign_images(name: str, own: Tensor) -> Tensor:
+def out_of_distribution_images(name: str, own: Tensor) -> Tensor:
     """The test images of another data set, as many as there are `own` ones or fewer, and like them.
 
-    `own` [N, C, H, W] is uint8 or floating point in [0, 1], and so is what comes back. `name` is one of FOREIGN or
-    the path of an npz file with uint8 `x_test` [N, H, W, C]; `turned` and `shuffled` are made from the own images.
+    `own` [N, C, H, W] is uint8 or floating point in [0, 1], and so is what comes back. `name` is one of
+    OUT_OF_DISTRIBUTION or the path of an npz file with uint8 `x_test` [N, H, W, C]; `turned` and `shuffled` are made
+    from the own images.
 
-    >>> foreign_images("turned", torch.tensor([[[[1, 2], [3, 4]]]], dtype=torch.uint8)).flatten().tolist()
+    >>> out_of_distribution_images("turned", torch.tensor([[[[1, 2], [3, 4]]]], dtype=torch.uint8)).flatten().tolist()
     [2, 4, 1, 3]
     """
     if name in _MADE:
@@ -94,7 +95,7 @@ def foreign_images(name: str, own: Tensor) -> Tensor:
     return images if own.dtype == torch.uint8 else images.to(own.dtype) / 255
 
 
-def check_foreign(name: str) -> None:
+def check_out_of_distribution(name: str) -> None:
     """Raise ValueError if the name is not known, FileNotFoundError if its file is not there."""
     if name not in _MADE:
         _ = _source(name).path
@@ -103,5 +104,5 @@ def check_foreign(name: str) -> None:
 def _source(name: str) -> _File:
     if name.endswith(".npz"):
         return _File(str(Path(name).absolute()), _npz, "Name a file that is there.")
-    look_up("foreign set", name, dict.fromkeys(FOREIGN))
+    look_up("foreign set", name, dict.fromkeys(OUT_OF_DISTRIBUTION))
     return _FILES[name]
