@@ -25,7 +25,7 @@ from surefoot.optim import CSAM, SAM
 from surefoot.posthoc import Temperature
 from surefoot.predictions import Predictions
 from surefoot.runs.provenance import commit, hardware, versions
-from surefoot.studies.correlation import t_interval
+from surefoot.studies.intervals import t_interval
 from surefoot.table import Cell, Table
 from surefoot.training.batches import Batches
 

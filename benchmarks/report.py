@@ -19,7 +19,9 @@ from surefoot.report.study import write_page
 from surefoot.runs.folder import RunFolder
 from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.runs.spec import RunSpec
-from surefoot.studies.outcome import study_outcome
+from surefoot.studies.archive import read_archive
+from surefoot.studies.folder import StudyFolder
+from surefoot.studies.study_outcome import study_outcome
 from surefoot.table import Table
 
 RESULTS = Path(__file__).parents[1] / "results" / "coupling" / "digits"
@@ -28,7 +30,7 @@ BARS = {"seconds to make": 20.0, "megabytes": 8.0, "seconds until usable": 3.0, 
 
 
 def write_study(root: Path) -> None:
-    sources = [RunFolder(path) for path in sorted((RESULTS / "runs").iterdir())]
+    sources = read_archive(RESULTS)
     labels = {}
     for number in range(NUM_RUNS):
         source = sources[number % len(sources)]
@@ -36,7 +38,7 @@ def write_study(root: Path) -> None:
         folder = RunFolder(root / "runs" / spec.id)
         folder.path.mkdir(parents=True)
         folder.write_record({**source.record, "id": spec.id, "label": spec.label, "spec": spec.to_dict()})
-        folder.metrics.write_text("".join(json.dumps(row) + "\n" for row in source.rows()[0]))
+        folder.metrics.write_bytes(source.content()[0])
         labels[spec.id] = spec.label
     record = json.loads((RESULTS / "study.json").read_text())
     (root / "study.json").write_text(json.dumps({**record, "runs": labels}))
@@ -76,9 +78,8 @@ def main() -> None:
         root = Path(name)
         write_study(root)
         start, busy = time.perf_counter(), time.process_time()
-        outcome = study_outcome(root)
-        folders = [RunFolder(path) for path in sorted((root / "runs").iterdir())]
-        page = write_page(root, outcome, [(folder.spec, folder.rows()[0]) for folder in folders])
+        study = StudyFolder(root)
+        page = write_page(root, study_outcome(study), study.trajectories)
         seconds, busy = time.perf_counter() - start, time.process_time() - busy
         usable, drawn = seconds_in_browser(page)
         weight = page.stat().st_size / 1e6

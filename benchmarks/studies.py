@@ -41,10 +41,11 @@ AGGREGATE = """
 import resource, sys, time
 begun = time.perf_counter()
 from pathlib import Path
-from surefoot.studies.outcome import study_outcome
-found = study_outcome(Path(sys.argv[1]))
-assert found["num_runs"] == {"done": int(sys.argv[2])}, found["num_runs"]
-assert len(found["tables"][0].rows) == int(sys.argv[3])
+from surefoot.studies.folder import StudyFolder
+from surefoot.studies.study_outcome import study_outcome
+outcome = study_outcome(StudyFolder(Path(sys.argv[1])))
+assert outcome.num_runs == {"done": int(sys.argv[2])}, outcome.num_runs
+assert len(outcome.tables[0].rows) == int(sys.argv[3])
 print(time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
 
@@ -95,7 +96,7 @@ def many_runs(root: Path, num_runs: int) -> None:
         moved = [{k: v if "/" not in k else v + 0.01 * draw.random() for k, v in row.items()} for row in rows]
         (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in moved))
         known = {"id": spec.id, "label": spec.label, "seed": seed, "spec": spec.to_dict()}
-        known["metrics_sha256"] = RunFolder(folder).digest()
+        known["metrics_sha256"] = RunFolder(folder).checksum()
         (folder / "run.json").write_text(json.dumps({**record, **known}, indent=1))
     about = {"study": "many", "scale": "one", "title": "Many?", "about": "", "outcome": "methods", "runs": names}
     (root / "study.json").write_text(json.dumps(about))

@@ -41,7 +41,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from surefoot.runs.folder import RunFolder
     from surefoot.runs.run import run
     from surefoot.runs.spec import RunSpec
-    from surefoot.studies.outcome import study_outcome
+    from surefoot.studies.folder import StudyFolder
+    from surefoot.studies.study_outcome import study_outcome
 
     root = tmp_path_factory.mktemp("study")
     tree = {
@@ -60,8 +61,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
         run(spec, RunFolder(root / "runs" / spec.id))
     record = {"study": "small", "scale": "digits", "title": "Why <b>?", "about": "Small.", "outcome": "coupling"}
     (root / "study.json").write_text(json.dumps({**record, "runs": {spec.id: spec.label for spec in specs}}))
-    runs = [(spec, RunFolder(root / "runs" / spec.id).rows()[0]) for spec in specs]
-    write_page(root, study_outcome(root), runs)
+    folder = StudyFolder(root)
+    write_page(root, study_outcome(folder), folder.trajectories)
     return root
 
 

@@ -15,6 +15,8 @@ pytest.importorskip("vl_convert")
 from surefoot.cli import main
 from surefoot.cli.watch import live_page, progress_table, version
 from surefoot.report.serve import Live, server
+from surefoot.runs.folder import RunFolder
+from surefoot.studies.archive import read_archive
 
 RESULTS = Path(__file__).parents[2] / "results" / "coupling" / "digits"
 
@@ -22,14 +24,11 @@ RESULTS = Path(__file__).parents[2] / "results" / "coupling" / "digits"
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run that is going on, with a few of the rows of an archived one."""
-    import gzip
-
-    source = sorted((RESULTS / "runs").iterdir())[0]
+    source = read_archive(RESULTS)[0]
     folder = tmp_path / "run"
     folder.mkdir()
-    record = json.loads((source / "run.json").read_text())
-    (folder / "run.json").write_text(json.dumps({**record, "status": "running"}))
-    lines = gzip.decompress((source / "metrics.jsonl.gz").read_bytes()).splitlines(keepends=True)
+    (folder / "run.json").write_text(json.dumps({**source.record, "status": "running"}))
+    lines = source.content()[0].splitlines(keepends=True)
     (folder / "metrics.jsonl").write_bytes(b"".join(lines[:5]))
     (folder / "later").write_bytes(b"".join(lines[5:]))
     return folder
@@ -99,9 +98,12 @@ def test_it_follows_the_run_over_malformed_lines_to_its_end(address: str, run: P
 def test_a_study_is_watched_from_before_its_first_row(tmp_path: Path) -> None:
     shutil.copy(RESULTS / "study.json", tmp_path / "study.json")
     assert "No run of this study is done yet" in live_page(tmp_path)
-    first = next((RESULTS / "runs").iterdir())
+    first = read_archive(RESULTS)[0]
     before = version(tmp_path)
-    shutil.copytree(first, tmp_path / "runs" / first.name)
+    folder = RunFolder(tmp_path / "runs" / first.name)
+    folder.path.mkdir(parents=True)
+    folder.metrics.write_bytes(first.content()[0])
+    folder.write_record(first.record)
     assert version(tmp_path) != before
     assert "1 done" in live_page(tmp_path)
 

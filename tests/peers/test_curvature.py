@@ -1,4 +1,4 @@
-"""Agreement with tools whose requirements conflict with torch's: `make test-peers` runs these tests in `.venv-peers`."""
+"""Agreement with tools whose requirements conflict with torch's: `make test-peers` runs these in `.venv-peers`."""
 
 import pytest
 import torch
