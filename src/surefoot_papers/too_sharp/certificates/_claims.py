@@ -89,15 +89,14 @@ def _bounded(runs: Sequence[Trajectory]) -> Claim:
 
 def _independent(runs: Sequence[Trajectory], what: Literal["depth", "width"]) -> Claim:
     ratio = spread(runs, what)
-    known = ratio is not None
     return Claim(
         id=f"c-j-independent/{what}",
         statement=f"C_J does not depend on {what} (beyond a factor {GROWTH:g})",
-        verdict=Verdict.of(ratio is not None and ratio <= GROWTH, decided=known),
+        verdict=Verdict.of(ratio is not None and ratio <= GROWTH, decided=ratio is not None),
         estimate=ratio,
-        n=(len(initial_constants(runs)),) if known else (),
+        n=(len(initial_constants(runs)),) if ratio is not None else (),
         unit="networks",
-        measured=f"up to {ratio:.3g}-fold at initialisation between networks of other {what}" if known else "",
+        measured="" if ratio is None else f"up to {ratio:.3g}-fold at initialisation between networks of other {what}",
     )
 
 
