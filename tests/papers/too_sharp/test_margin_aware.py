@@ -211,7 +211,7 @@ def test_runs_of_the_study_are_what_the_analysis_reads(tmp_path: Path) -> None:
     for spec in specs.values():
         folder = RunFolder(tmp_path / spec.id)
         assert run(spec, folder).status == "done"
-        runs.append(folder.trajectory())
+        runs.append(folder.observed()[0])
     assert len(runs) == 6
     tables = margin_aware.outcome(runs).tables
     assert {row[0] for row in tables[0].rows} == {"sgd", "sam"}
