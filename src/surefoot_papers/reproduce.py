@@ -1,13 +1,13 @@
-"""Do recorded runs again, and compare what they measure with what is recorded, value by value.
+"""Repeat recorded runs, and compare what they measure with what is recorded, value by value.
 
-`python -m surefoot_papers.reproduce results` does the shortest run of every study recorded there again, in
-runs/reproduced, and writes results/REPRODUCED.md. What has ended there is kept: a second call goes on. Runs whose data
-this machine does not have are left out, and said.
+`python -m surefoot_papers.reproduce results` repeats the shortest run of every study recorded there, in
+runs/reproduced, and writes results/REPRODUCED.md. Runs that have ended there are kept: a second call continues. The
+page names the studies that are left out, for example because this machine does not have their data.
 """
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +15,12 @@ from surefoot.files import write_atomically
 from surefoot.runs.folder import RunFolder
 from surefoot.runs.preflight import preflight
 from surefoot.runs.provenance import commit, hardware, same_provenance, versions
-from surefoot.runs.spec import RunSpec
+from surefoot.runs.stored import StoredRun
 from surefoot.runs.trajectory import Row
 from surefoot.studies.engines import usable_cores
 from surefoot.studies.engines.engine import Event, Trial
 from surefoot.studies.engines.local import LocalEngine
-from surefoot.studies.outcome import study_runs
+from surefoot.studies.folder import StudyFolder
 from surefoot.table import Table
 
 _SHARES = tuple(f"{split}/{key}" for split in ("train", "test") for key in ("ece", "accuracy"))  # differ in points
@@ -28,7 +28,7 @@ _SHARES = tuple(f"{split}/{key}" for split in ("train", "test") for key in ("ece
 
 @dataclass(frozen=True)
 class Likeness:
-    """How far two runs' rows agree."""
+    """How far the rows of two runs agree."""
 
     steps: bool  # whether both were observed at the same steps
     lost: tuple[str, ...]  # recorded and not measured any more
@@ -74,73 +74,81 @@ def _apart(first: float | None, second: float | None) -> float:
     return abs(first - second) / max(abs(first), abs(second))
 
 
-def shortest(folder: Path) -> RunFolder | None:
-    """The run of a recorded study that took least time of those that are done and say how long they took."""
-    done = [run for run in study_runs(folder) if run.ended and run.status == "done" and "seconds" in run.record]
+def shortest(folder: Path) -> StoredRun | None:
+    """The run of a recorded study that took least time of those that are done and record how long they took."""
+    done = [run for run in StudyFolder(folder).runs if run.measured() is not None and "seconds" in run.record]
     return min(done, key=lambda run: float(run.record["seconds"]), default=None)
 
 
-def _trial(spec: RunSpec, folder: RunFolder) -> Trial:
-    """A recorded run, to be done in that folder; what has ended there, by this code, is left as it is."""
-    return Trial(spec, folder.path, anew=folder.ended and not same_provenance(folder.record))
+def main(results: Path, scratch: Path) -> None:
+    """Repeat the shortest run of every recorded study, one per core at a time, and write how far they agree.
+
+    Args:
+        results: The folder of recorded studies, in which REPRODUCED.md is written.
+        scratch: Where the runs are repeated.
+    """
+    chosen, reasons = _choose(results)
+    specs = {run.spec.id: run.spec for run in chosen.values()}  # studies may share runs
+    again = {id: RunFolder(scratch.absolute() / id) for id in specs}
+    trials = [
+        Trial(spec, again[id].path, anew=again[id].ended and not same_provenance(again[id].record))
+        for id, spec in specs.items()
+    ]
+    LocalEngine(usable_cores()).run(trials, on_event=_print_event)
+    rows = [_row(name, run, RunFolder(scratch / run.spec.id)) for name, run in chosen.items()]
+    write_atomically(results / "REPRODUCED.md", _table(rows, reasons).markdown().encode())
 
 
-def _tell(event: Event) -> None:
+def _choose(results: Path) -> tuple[dict[str, StoredRun], dict[str, str]]:
+    """The shortest run of every study that can be repeated here, and why the others cannot, by study and scale."""
+    chosen: dict[str, StoredRun] = {}
+    reasons: dict[str, str] = {}
+    for path in sorted(results.glob("*/*/study.json")):
+        name = f"{path.parent.parent.name}/{path.parent.name}"
+        run = shortest(path.parent)
+        if run is None:
+            reasons[name] = "no run there is done and says how long it took"
+            continue
+        try:
+            preflight([run.spec])
+        except OSError as error:
+            print(f"{name}: {error}", flush=True)
+            reasons[name] = f"its data, {run.spec.data.name}, is not here"  # the page names no folder
+        except ValueError as error:
+            reasons[name] = str(error)
+        else:
+            chosen[name] = run
+            print(f"{name}: {run.spec.label}, which took {run.record['seconds']:.0f} s", flush=True)
+    return chosen, reasons
+
+
+def _print_event(event: Event) -> None:
     if event.kind != "progress":
         print(f"{event.spec.label} ({event.spec.id}) {event.status or event.kind}", flush=True)
 
 
-def _row(name: str, recorded: RunFolder, made: RunFolder) -> tuple[str, ...]:
-    found = likeness(recorded.rows()[0], made.rows()[0])
-    steps = "the same" if found.steps else "others"
+def _row(name: str, recorded: StoredRun, repeated: StoredRun) -> tuple[str, ...]:
+    agreement = likeness(recorded.rows()[0], repeated.rows()[0])
     return (
         name,
         recorded.spec.label,
-        made.status,
-        steps,
-        str(found.values),
-        str(found.equal),
-        "-" if found.points is None else f"{found.points:.2g}",
-        "0" if found.relative == 0 else f"{found.relative:.1g} ({found.where})",
-        ", ".join(found.lost) or "-",
+        repeated.status,
+        "the same" if agreement.steps else "others",
+        str(agreement.values),
+        str(agreement.equal),
+        "-" if agreement.points is None else f"{agreement.points:.2g}",
+        "0" if agreement.relative == 0 else f"{agreement.relative:.1g} ({agreement.where})",
+        ", ".join(agreement.lost) or "-",
     )
 
 
-def main(results: Path, scratch: Path) -> None:
-    """Do the shortest run of every recorded study again, one per core at a time, and write what agrees."""
-    found: dict[str, RunFolder] = {}
-    left: list[str] = []
-    for path in sorted(results.glob("*/*/study.json")):
-        name = f"{path.parent.parent.name}/{path.parent.name}"
-        recorded = shortest(path.parent)
-        if recorded is None:
-            left.append(f"{name}: no run there is done and says how long it took")
-            continue
-        try:
-            preflight([recorded.spec])
-        except OSError as error:
-            print(f"{name}: {error}", flush=True)
-            left.append(f"{name}: its data, {recorded.spec.data.name}, is not here")  # the page names no folder
-        except ValueError as error:
-            left.append(f"{name}: {error}")
-        else:
-            found[name] = recorded
-            print(f"{name}: {recorded.spec.label}, which took {recorded.record['seconds']:.0f} s", flush=True)
-    specs = {recorded.spec.id: recorded.spec for recorded in found.values()}  # studies may share runs
-    trials = [_trial(spec, RunFolder(scratch.absolute() / run)) for run, spec in specs.items()]
-    LocalEngine(usable_cores()).run(trials, on_event=_tell)
-    rows = [_row(name, recorded, RunFolder(scratch / recorded.spec.id)) for name, recorded in found.items()]
-    by = ", ".join(f"{key} {value}" for key, value in versions().items())
-    table = Table(
+def _table(rows: Sequence[tuple[str, ...]], reasons: Mapping[str, str]) -> Table:
+    packages = ", ".join(f"{key} {value}" for key, value in versions().items())
+    return Table(
         name="reproduced",
         title="The shortest run of every recorded study, done again",
         columns=(
-            "results",
-            "run",
-            "ended",
-            "observed at",
-            "values",
-            "equal to the last bit",
+            *("results", "run", "ended", "observed at", "values", "equal to the last bit"),
             "largest difference in ECE or accuracy, points",
             "largest difference of a value, relative",
             "no longer measured",
@@ -148,13 +156,12 @@ def main(results: Path, scratch: Path) -> None:
         rows=tuple(rows),
         notes=(
             "Of one run per folder only. Values that are measured since a run was recorded are not compared.",
-            "Recorded runs name their own commit and versions in run.json; those here were made at "
-            f"{commit()} with {by} on {hardware()['processor']}.",
-            *(f"Left out: {reason}" for reason in left),
+            "Recorded runs name their own commit and versions in their record; those here were made at "
+            f"{commit()} with {packages} on {hardware()['processor']}.",
+            *(f"Left out: {name}: {reason}" for name, reason in reasons.items()),
             "Command: `make reproduce`, with SUREFOOT_DATA naming the folder with CIFAR-10.",
         ),
     )
-    write_atomically(results / "REPRODUCED.md", table.markdown().encode())
 
 
 if __name__ == "__main__":
