@@ -3,7 +3,7 @@ import pytest
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.correlation import Trajectory
 from surefoot_papers.sam_calibration.theory.analysis import check, outcome
-from surefoot_papers.sam_calibration.theory.claims import STATEMENTS
+from surefoot_papers.sam_calibration.theory._claims import STATEMENTS
 
 
 def trajectory(verdicts: list[float], kappa: float = -0.5) -> Trajectory:

@@ -1,7 +1,7 @@
 """Do flatter minima come with better calibration?"""
 
 from surefoot.studies.comparison import SCORES, Claim, Comparison
-from surefoot_papers.sam_calibration.flatness.sharp_ranks import along_methods
+from surefoot_papers.sam_calibration.flatness._sharp_ranks import along_methods
 
 FLATNESS = Comparison(
     claims=(

@@ -1,7 +1,7 @@
 """What the radius rho and the weight gamma do."""
 
 from surefoot.studies.comparison import SCORES, Claim, Comparison
-from surefoot_papers.sam_calibration.rho_gamma.settings import over_settings
+from surefoot_papers.sam_calibration.rho_gamma._settings import over_settings
 from surefoot_papers.sam_calibration.shared_claims import BOTH, SAM
 
 _HALF, _ONE, _TWO = (f"csam rho=0.05 gamma={gamma}" for gamma in (0.5, 1.0, 2.0))  # Fig. S6 is at this rho

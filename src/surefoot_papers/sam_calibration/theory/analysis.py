@@ -7,7 +7,7 @@ from surefoot.runs.spec import RunSpec
 from surefoot.studies.analysis import need_observers
 from surefoot.studies.correlation import Trajectory
 from surefoot.table import Cell, Estimate, Table
-from surefoot_papers.sam_calibration.theory.claims import STATEMENTS, claims, counted, ratio
+from surefoot_papers.sam_calibration.theory._claims import STATEMENTS, claims, counted, ratio
 
 
 def check(spec: RunSpec) -> None:
