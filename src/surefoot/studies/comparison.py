@@ -1,4 +1,8 @@
-"""Training methods side by side after the last step: scores, paired differences from a baseline, and claims."""
+"""Training methods side by side after the last step: scores, paired differences from a baseline, and claims.
+
+A study that only wants scores and differences from SGD can name this module as its `analysis`. One that judges claims
+too makes a `Comparison` of its own.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,15 +24,26 @@ from surefoot.studies.paired import (
 from surefoot.table import Cell, Estimate, Table
 
 Groups = Mapping[str, Sequence[Trajectory]]  # the runs of every method
-SCORES = {  # key of a row -> name, and whether it is shown in percent
-    "test/accuracy": ("accuracy %", 100.0),
-    "test/ece": ("ECE %", 100.0),
-    "test/classwise_ece": ("classwise ECE %", 100.0),
-    "test/ada_ece": ("AdaECE %", 100.0),
-    "test/ece_temperature": ("TCE %", 100.0),
-    "test/auroc_correct": ("AUROC %", 100.0),
-    "test/auroc_ood": ("OOD AUROC %", 100.0),
-    "test/nll": ("NLL", 1.0),
+
+
+@dataclass(frozen=True)
+class Score:
+    """A quantity by which methods are compared: how tables show it, and which direction is better."""
+
+    name: str
+    scale: float = 100.0  # what it is multiplied by to be shown: percent if not given
+    higher_is_better: bool = False
+
+
+SCORES = {  # by key
+    "test/accuracy": Score("accuracy %", higher_is_better=True),
+    "test/ece": Score("ECE %"),
+    "test/classwise_ece": Score("classwise ECE %"),
+    "test/ada_ece": Score("AdaECE %"),
+    "test/ece_temperature": Score("TCE %"),
+    "test/auroc_correct": Score("AUROC %", higher_is_better=True),
+    "test/auroc_ood": Score("OOD AUROC %", higher_is_better=True),
+    "test/nll": Score("NLL", scale=1.0),
 }
 
 
@@ -82,29 +97,42 @@ class Contrast:
     """The claim that one method has a lower (or higher) score than another, or one about as good."""
 
     statement: str
-    quantity: str  # key of a row
+    quantity: str  # key of a column
     better: str  # names, as in "csam + focal"; with options where those matter, as in "csam gamma=1.0"
     than: str
     lower: bool = True
     limit: float = 0.0  # by how much it may be on the wrong side, in the units shown
     beyond: tuple[str, str] | None = None  # two methods: their difference is taken off, for one gain against another
-    family: str = ""  # of the claim's id; that of the quantity if not given
+    id: str = ""  # of the claim, without the setting; made of the quantity and the methods if not given
 
     @property
-    def id(self) -> str:
-        """The id of the claim, without the setting."""
-        family = self.family or slug(self.quantity.rpartition("/")[2]) + ("-close" if self.limit else "")
-        return "/".join([family, slug(self.better), slug(self.than)])
+    def claim_id(self) -> str:
+        """The id of the claim, without the setting.
+
+        >>> Contrast("SAM is about as accurate as SGD", "test/accuracy", "sam", "sgd", lower=False, limit=1.0).claim_id
+        'accuracy-close/sam/sgd'
+        """
+        family = slug(self.quantity.rpartition("/")[2]) + ("-close" if self.limit else "")
+        return self.id or "/".join([family, slug(self.better), slug(self.than)])
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """An analysis that compares what methods end with, and judges some claims."""
+    """An analysis that compares what methods end with, and judges some claims.
+
+    Args:
+        contrasts: Claims about two methods each.
+        baseline: The method that the others are compared with in the table of differences.
+        scores: Keys of the quantities in the tables; those that no run ends with are left out.
+        more: Makes the claims that are no difference of two methods.
+        title: Of the table of claims.
+    """
 
     contrasts: tuple[Contrast, ...] = ()
     baseline: str = "sgd"
     scores: tuple[str, ...] = tuple(SCORES)
-    more: Callable[[Groups], Iterable[Claim]] | None = None  # claims that are no difference of two methods
+    more: Callable[[Groups], Iterable[Claim]] | None = None
+    title: str = Outcome.title
 
     def check(self, spec: RunSpec) -> None:
         """Raise ValueError unless a run of this spec measures what the study compares."""
@@ -128,7 +156,7 @@ class Comparison:
         return Outcome(
             tables=tuple(tables),
             claims=tuple(claims),
-            title="What the paper says, and what these runs say",
+            title=self.title,
             measured="difference here, 95 % interval",
         )
 
@@ -190,7 +218,7 @@ def judge(groups: Groups, contrast: Contrast) -> list[Claim]:
         setting = f"{one} against {other}" if len(than) > 1 else one if len(better) > 1 else ""
         claims.append(
             difference_claim(
-                "/".join(filter(None, (contrast.id, slug(setting)))),
+                "/".join(filter(None, (contrast.claim_id, slug(setting)))),
                 contrast.statement,
                 [scale_of(contrast.quantity) * value for value in off.values()],
                 lower=contrast.lower,
@@ -210,8 +238,7 @@ def _table_within(setting: str, table: Table) -> Table:
 
 def _claim_within(setting: str, claim: Claim) -> Claim:
     """The claim as one of several: the setting in its id and beside its statement."""
-    both = f"{claim.setting}) ({setting}" if claim.setting else setting
-    return replace(claim, id=f"{claim.id}/{slug(setting)}", setting=both)
+    return replace(claim, id=f"{claim.id}/{slug(setting)}", setting=", ".join(filter(None, (claim.setting, setting))))
 
 
 def by_method(runs: Iterable[Trajectory]) -> Groups:
@@ -228,14 +255,24 @@ def name_of(key: str) -> str:
     >>> name_of("test/ece"), name_of("motion_blur/ece"), name_of("train/hessian_sharpness")
     ('ECE %', 'ECE % motion_blur', 'train/hessian_sharpness')
     """
-    where, _, quantity = key.rpartition("/")
-    if f"test/{quantity}" not in SCORES:
+    where = key.rpartition("/")[0]
+    score = _score_of(key)
+    if score is None:
         return key
-    name = SCORES[f"test/{quantity}"][0]
-    return name if where == "test" else f"{name} {where}"
+    return score.name if where == "test" else f"{score.name} {where}"
 
 
 def scale_of(key: str) -> float:
     """What a score is multiplied by to be shown."""
-    quantity = key.rpartition("/")[2]
-    return SCORES[f"test/{quantity}"][1] if f"test/{quantity}" in SCORES else 1.0
+    score = _score_of(key)
+    return 1.0 if score is None else score.scale
+
+
+def _score_of(key: str) -> Score | None:
+    """The score that a key is of, on whatever data; None for a quantity that is no score."""
+    return SCORES.get(f"test/{key.rpartition('/')[2]}")
+
+
+_SCORES_ALONE = Comparison()  # the analysis that this module is: scores and differences, no claims
+check = _SCORES_ALONE.check
+outcome = _SCORES_ALONE.outcome
