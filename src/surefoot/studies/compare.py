@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from surefoot.registry import unknown
 from surefoot.runs.trajectory import Trajectory
@@ -11,25 +12,35 @@ from surefoot.studies.comparison import SCORES, Groups, by_method, method_of
 from surefoot.studies.intervals import t_interval
 from surefoot.studies.paired import below_zero, by_seed, last, subtract
 
-_HIGHER_IS_BETTER = ("test/accuracy", "test/auroc_correct", "test/auroc_ood")
-
 
 @dataclass(frozen=True)
 class Paired:
-    """A quantity after the last step under two methods: both means, the mean difference, and what that says.
+    """A quantity after the last step under two methods: both means, the mean difference, and which method it favours.
 
-    `interval` is Student's at 95 % for the mean difference over seeds, None with fewer than two seeds. The verdict
-    names a method only where the whole interval lies on one side of 0.
+    `interval` is Student's at 95 % for the mean difference over seeds, None with fewer than two seeds. `lower` and
+    `better` name a method only where the whole interval lies on one side of 0.
     """
 
-    quantity: str  # key of a row
+    quantity: str  # key of a column
     first: float
     second: float
     difference: float  # first - second
     interval: tuple[float, float] | None
     seeds: tuple[int, ...]  # that both methods have
     runs_per_seed: tuple[int, int]  # of each method: learning rates, networks; their mean is the seed's value
-    verdict: str
+    lower: str | None  # the method with the lower value; None where the interval does not decide
+    better: str | None  # the method with the better value; None too where neither direction of the quantity is better
+
+    @property
+    def verdict(self) -> str:
+        """Which method is better, or lower where neither direction is better, in words."""
+        if self.lower is None:
+            return str(Verdict.INCONCLUSIVE)
+        return f"{self.lower} is lower" if self.better is None else f"{self.better} is better"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it, the verdict in words among the rest."""
+        return {**asdict(self), "verdict": self.verdict}
 
 
 def compare(runs: Sequence[Trajectory], one: str, other: str, *, quantities: Sequence[str] = ()) -> list[Paired]:
@@ -79,6 +90,7 @@ def _pair(groups: Groups, first: str, second: str, key: str) -> Paired | None:
     if not off:
         return None
     one, other = (sum(values[seed] for seed in seeds) / len(seeds) for values in ends)
+    lower = _lower(off, first, second)
     return Paired(
         quantity=key,
         first=one,
@@ -87,7 +99,8 @@ def _pair(groups: Groups, first: str, second: str, key: str) -> Paired | None:
         interval=t_interval(off),
         seeds=tuple(seeds),
         runs_per_seed=(_runs_per_seed(groups[first], seeds[0]), _runs_per_seed(groups[second], seeds[0])),
-        verdict=_verdict(off, first, second, key),
+        lower=lower,
+        better=_better(lower, first, second, key),
     )
 
 
@@ -95,11 +108,16 @@ def _runs_per_seed(runs: Sequence[Trajectory], seed: int) -> int:
     return sum(run.spec.seed == seed for run in runs)
 
 
-def _verdict(off: Sequence[float], first: str, second: str, key: str) -> str:
-    lower = below_zero(off)
-    if lower is Verdict.INCONCLUSIVE:
-        return str(lower)
-    low, high = (first, second) if lower is Verdict.REPRODUCED else (second, first)
-    if key not in SCORES:
-        return f"{low} is lower"
-    return f"{high if key in _HIGHER_IS_BETTER else low} is better"
+def _lower(off: Sequence[float], first: str, second: str) -> str | None:
+    match below_zero(off):
+        case Verdict.REPRODUCED:
+            return first
+        case Verdict.NOT_SEEN:
+            return second
+    return None
+
+
+def _better(lower: str | None, first: str, second: str, key: str) -> str | None:
+    if lower is None or key not in SCORES:
+        return None
+    return (second if lower == first else first) if SCORES[key].higher_is_better else lower
