@@ -1,25 +1,34 @@
 """SAM and CSAM together with calibrating losses."""
 
-from surefoot.studies.comparison import Claim, Comparison
+from surefoot.studies.comparison import Comparison, Contrast
+from surefoot_papers.sam_calibration.shared_claims import TITLE
 
-_COMBINED = {"focal": "focal loss", "acls": "ACLS"}
+_LOSSES = {"focal": "focal loss", "acls": "ACLS"}
 COMBINATIONS = Comparison(
-    claims=(
+    title=TITLE,
+    contrasts=(
         *(
-            Claim(
+            Contrast(
                 f"{optimizer.upper()} improves the calibration of {name}",
                 "test/ece",
                 f"{optimizer} + {loss}",
                 f"sgd + {loss}",
+                id=f"loss-improved/{loss}/{optimizer}",
             )
-            for loss, name in _COMBINED.items()
+            for loss, name in _LOSSES.items()
             for optimizer in ("sam", "csam")
         ),
         *(
-            Claim(f"CSAM is better calibrated than SAM with {name}", "test/ece", f"csam + {loss}", f"sam + {loss}")
-            for loss, name in _COMBINED.items()
+            Contrast(
+                f"CSAM is better calibrated than SAM with {name}",
+                "test/ece",
+                f"csam + {loss}",
+                f"sam + {loss}",
+                id=f"ece/csam/sam/{loss}",
+            )
+            for loss, name in _LOSSES.items()
         ),
-    )
+    ),
 )
 
 check = COMBINATIONS.check

@@ -1,7 +1,7 @@
 """Which training methods are better calibrated than SGD, SAM and CSAM? Tables 3, S5 and S13 of the paper."""
 
-from surefoot.studies.comparison import Claim, Comparison
-from surefoot_papers.sam_calibration.shared_claims import BOTH, CSAM, POINT, SAM
+from surefoot.studies.comparison import Comparison, Contrast
+from surefoot_papers.sam_calibration.shared_claims import BOTH, CSAM, POINT, SAM, TITLE, accuracy_cost
 
 _OTHERS = {  # of Tables 3 and S5
     "focal": "focal loss",
@@ -27,15 +27,16 @@ _SCORED = {  # in what SAM and CSAM are better than SGD as well
 }
 
 METHODS = Comparison(
-    claims=(
+    title=TITLE,
+    contrasts=(
         SAM,
         CSAM,
         BOTH,
         *(
-            Claim(f"{name} is more accurate than SGD", "test/accuracy", better=optimizer, than="sgd", lower=False)
+            Contrast(f"{name} is more accurate than SGD", "test/accuracy", better=optimizer, than="sgd", lower=False)
             for optimizer, name in (("sam", "SAM"), ("csam", "CSAM"))
         ),
-        Claim(
+        Contrast(
             "CSAM is about as accurate as SAM, at most a point below",
             "test/accuracy",
             better="csam",
@@ -44,11 +45,11 @@ METHODS = Comparison(
             limit=POINT,
         ),
         *(
-            Claim(f"CSAM is better calibrated than {name}", "test/ece", better="csam", than=f"sgd + {method}")
+            Contrast(f"CSAM is better calibrated than {name}", "test/ece", better="csam", than=f"sgd + {method}")
             for method, name in (_OTHERS | _SMOOTHED | _MORE).items()
         ),
         *(
-            Claim(
+            Contrast(
                 f"SAM is competitive with {name}, its ECE at most a point above",
                 "test/ece",
                 better="sam",
@@ -58,21 +59,21 @@ METHODS = Comparison(
             for method, name in _OTHERS.items()
         ),
         *(
-            Claim(f"SAM is better calibrated than {name}", "test/ece", better="sam", than=f"sgd + {method}")
+            Contrast(f"SAM is better calibrated than {name}", "test/ece", better="sam", than=f"sgd + {method}")
             for method, name in ({"focal": "focal loss"} | _SMOOTHED | _MORE).items()
         ),
-        Claim("SAM is more accurate than focal loss", "test/accuracy", better="sam", than="sgd + focal", lower=False),
+        Contrast("SAM is more accurate than focal loss", "test/accuracy", better="sam", than="sgd + focal", lower=False),
         *(
-            Claim(f"{name} has {what} than SGD", key, better=optimizer, than="sgd", lower=lower)
+            Contrast(f"{name} has {what} than SGD", key, better=optimizer, than="sgd", lower=lower)
             for key, (what, lower) in _SCORED.items()
             for optimizer, name in (("sam", "SAM"), ("csam", "CSAM"))
         ),
         *(
-            claim
+            contrast
             for method, name in ({"focal": "focal loss"} | _SMOOTHED | {"rank1": "Rank1-BNN", "mimo": "MIMO"}).items()
-            for claim in (
-                Claim(f"{name} is better calibrated than SGD", "test/ece", better=f"sgd + {method}", than="sgd"),
-                Claim(f"{name} is less accurate than SGD", "test/accuracy", better=f"sgd + {method}", than="sgd"),
+            for contrast in (
+                Contrast(f"{name} is better calibrated than SGD", "test/ece", better=f"sgd + {method}", than="sgd"),
+                accuracy_cost(f"{name} is less accurate than SGD", f"sgd + {method}", "sgd"),
             )
         ),
     )

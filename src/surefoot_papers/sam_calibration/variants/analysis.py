@@ -1,27 +1,28 @@
 """SAM against its variants."""
 
-from surefoot.studies.comparison import Claim, Comparison
-from surefoot_papers.sam_calibration.shared_claims import POINT, SAM
+from surefoot.studies.comparison import Comparison, Contrast
+from surefoot_papers.sam_calibration.shared_claims import POINT, SAM, TITLE, accuracy_cost
 
 SAM_VARIANTS = Comparison(
-    claims=(
+    title=TITLE,
+    contrasts=(
         SAM,
         *(
-            Claim(f"CSAM is better calibrated than {name}", "test/ece", better="csam", than=optimizer)
+            Contrast(f"CSAM is better calibrated than {name}", "test/ece", better="csam", than=optimizer)
             for optimizer, name in (("sam", "SAM"), ("asam", "ASAM"), ("vasso", "VASSO"), ("bsam", "bSAM"))
         ),
         *(
-            Claim(f"{name} is better calibrated than SGD", "test/ece", better=optimizer, than="sgd")
+            Contrast(f"{name} is better calibrated than SGD", "test/ece", better=optimizer, than="sgd")
             for optimizer, name in (("asam", "ASAM"), ("vasso", "VASSO"))
         ),
-        Claim(
+        Contrast(
             "bSAM is not better calibrated than SAM, whose ECE is at most a point above",
             "test/ece",
             better="sam",
             than="bsam",
             limit=POINT,
         ),
-        Claim("ASAM is less accurate than SAM", "test/accuracy", better="asam", than="sam"),
+        accuracy_cost("ASAM is less accurate than SAM", "asam", "sam"),
     )
 )
 
