@@ -2,26 +2,35 @@
 
 from collections.abc import Iterator
 
-from surefoot.studies.comparison import Groups, Judged
-from surefoot.studies.correlation import FEWEST, t_interval
-from surefoot.studies.paired import by_seed, last, verdict
-from surefoot_papers.too_sharp.certificates.proxies import spearman
+from surefoot.studies.claim import Claim
+from surefoot.studies.comparison import Groups
+from surefoot.studies.correlation import FEWEST, r_of, ranks
+from surefoot.studies.intervals import t_interval
+from surefoot.studies.paired import above_zero, by_seed, last
 
 ECE, SHARPNESS = "test/ece", "train/hessian_sharpness"
 
 
-def along_methods(groups: Groups) -> Iterator[Judged]:
+def over_methods(groups: Groups) -> Iterator[Claim]:
     """Spearman's r of ECE and sharpness over the methods, once for each seed; nothing for fewer than five methods."""
     ends = [(by_seed(runs, last(ECE)), by_seed(runs, last(SHARPNESS))) for runs in groups.values()]
-    known = [(ece, sharpness) for ece, sharpness in ends if ece and sharpness]
-    if len(known) < FEWEST:
+    measured = [(ece, sharpness) for ece, sharpness in ends if ece and sharpness]
+    if len(measured) < FEWEST:
         return
-    seeds = sorted(set.intersection(*(set(values) for pair in known for values in pair)))
-    found = [spearman([{"e": e[seed], "s": s[seed]} for e, s in known], "e", "s") for seed in seeds]
-    ranks = [r for r in found if r is not None]
-    interval = t_interval(ranks)
+    seeds = sorted(set.intersection(*(set(values) for pair in measured for values in pair)))
+    by_seed_ranks = [(ranks([e[seed] for e, _ in measured]), ranks([s[seed] for _, s in measured])) for seed in seeds]
+    values = [r for eces, sharpnesses in by_seed_ranks if (r := r_of(eces, sharpnesses)) is not None]
+    interval = t_interval(values)
     if interval is None:
         return
-    mean = sum(ranks) / len(ranks)
-    told = f"rank r over {len(known)} methods {mean:+.2f} [{interval[0]:+.2f}, {interval[1]:+.2f}] (n={len(ranks)})"
-    yield "the better calibrated a method, the flatter its minimum", told, verdict(ranks, lower=False)
+    mean, (low, high) = sum(values) / len(values), interval
+    yield Claim(
+        id="rank-correlation/ece/hessian-sharpness",
+        statement="the better calibrated a method, the flatter its minimum",
+        verdict=above_zero(values),
+        estimate=mean,
+        low=low,
+        high=high,
+        n=(len(values),),
+        measured=f"rank r over {len(measured)} methods {mean:+.2f} [{low:+.2f}, {high:+.2f}] (n={len(values)})",
+    )

@@ -1,27 +1,29 @@
 """Do flatter minima come with better calibration?"""
 
-from surefoot.studies.comparison import SCORES, Claim, Comparison
-from surefoot_papers.sam_calibration.flatness._sharp_ranks import along_methods
+from surefoot.studies.comparison import SCORES, Comparison, Contrast
+from surefoot_papers.sam_calibration.flatness._sharp_ranks import over_methods
+from surefoot_papers.sam_calibration.shared_claims import TITLE
 
 FLATNESS = Comparison(
-    claims=(
+    title=TITLE,
+    contrasts=(
         *(
-            claim
+            contrast
             for method, name in (
                 ("sam", "SAM"),
                 ("csam", "CSAM"),
                 ("sgd + focal", "focal loss"),
                 ("sgd + label_smoothing", "label smoothing"),
             )
-            for claim in (
-                Claim(f"{name} is better calibrated than SGD", "test/ece", better=method, than="sgd"),
-                Claim(f"{name} ends flatter than SGD", "train/hessian_sharpness", better=method, than="sgd"),
+            for contrast in (
+                Contrast(f"{name} is better calibrated than SGD", "test/ece", better=method, than="sgd"),
+                Contrast(f"{name} ends flatter than SGD", "train/hessian_sharpness", better=method, than="sgd"),
             )
         ),
-        Claim("CSAM ends flatter than SAM", "train/hessian_sharpness", better="csam", than="sam"),
+        Contrast("CSAM ends flatter than SAM", "train/hessian_sharpness", better="csam", than="sam"),
     ),
     scores=(*SCORES, "train/hessian_sharpness"),
-    more=along_methods,
+    more=over_methods,
 )
 
 check = FLATNESS.check
