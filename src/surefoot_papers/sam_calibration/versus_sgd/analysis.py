@@ -1,17 +1,33 @@
 """SGD beside SAM and CSAM: confidence against accuracy, ECE after post-hoc maps, ECE and TCE along training."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
 
 from surefoot.runs.spec import RunSpec
+from surefoot.runs.trajectory import Trajectory
 from surefoot.studies.analysis import need_observers
-from surefoot.studies.correlation import Trajectory
-from surefoot.studies.paired import Value, by_seed, differences, last, overconfidence, verdict, with_interval
+from surefoot.studies.claim import Claim, slug
+from surefoot.studies.outcome import Outcome
+from surefoot.studies.paired import (
+    Value,
+    by_seed,
+    difference_claim,
+    differences,
+    last,
+    mean_with_interval,
+    overconfidence,
+)
 from surefoot.table import Cell, Estimate, Table
 
 SHARES = (0.25, 0.5, 0.75, 1.0)  # of training
 CLOSE = 2.0  # points between confidence and accuracy that still match closely, our choice
-_TCE = "test/ece_temperature"
+ECE, ECE_AFTER = "test/ece", "test/ece_"  # the latter before the name of a post-hoc map
+TCE = f"{ECE_AFTER}temperature"
+Networks = Mapping[str, Sequence[Trajectory]]  # the runs of every network
 
 
 def check(spec: RunSpec) -> None:
@@ -21,40 +37,47 @@ def check(spec: RunSpec) -> None:
         raise ValueError(f"The study of SAM and SGD needs the post-hoc map temperature, and {spec.label} has none.")
 
 
-def outcome(runs: Iterable[Trajectory]) -> dict[str, Any]:
+def outcome(runs: Iterable[Trajectory]) -> Outcome:
     """What methods end with, before and after maps, how far SAM is from mapped SGD, and the course of training."""
-    found = [run for run in runs if run.rows]
-    networks = list(dict.fromkeys(run.spec.network for run in found))
-    groups = {network: [run for run in found if run.spec.network == network] for network in networks}
-    return {
-        "figures": "sam_versus_sgd",
-        "cells": [],
-        "tables": [_ends(groups), _differences(groups), _along(groups)],
-        "claims": _claims(groups),
-        "curves": [],
-    }
+    networks: dict[str, list[Trajectory]] = {}
+    for run in runs:
+        if len(run):
+            networks.setdefault(run.spec.network, []).append(run)
+    return Outcome(
+        tables=(_ends(networks), _differences(networks), _along(networks)),
+        claims=tuple(claim for network, group in networks.items() for claim in _claims(network, group)),
+        title="What the paper says of SAM and SGD, and what these runs say",
+        measured="difference here in percent, 95 % interval",
+        notes=("Along training: the mean over all moments measured after the first step.",),
+    )
 
 
-def maps_of(runs: Sequence[Trajectory]) -> list[str]:
-    """The post-hoc maps that were measured."""
-    start = "test/ece_"
-    return list(dict.fromkeys(key.removeprefix(start) for run in runs for key in run.rows[-1] if key.startswith(start)))
+def maps_of(runs: Iterable[Trajectory]) -> list[str]:
+    """The post-hoc maps after which some run's last ECE was measured."""
+    keys = dict.fromkeys(key for run in runs for key in run.columns if math.isfinite(run.last(key)))
+    return [key.removeprefix(ECE_AFTER) for key in keys if key.startswith(ECE_AFTER)]
+
+
+def method_runs(runs: Sequence[Trajectory], method: str) -> list[Trajectory]:
+    """The runs of one method."""
+    return [run for run in runs if run.spec.method == method]
 
 
 def paired(
     runs: Sequence[Trajectory], one: str, value: Value, other: str, value_of_other: Value | None = None
 ) -> list[float]:
     """A value of one method's runs less one of another's, in percent, for each seed that both have."""
-    off = differences(_of(runs, one), _of(runs, other), value, instead=value_of_other)
+    off = differences(method_runs(runs, one), method_runs(runs, other), value, instead=value_of_other)
     return [100 * number for number in off.values()]
 
 
 def along(key: str) -> Value:
-    """The mean over the moments after the first step."""
+    """The mean over the moments after the first step; NaN where none was measured."""
 
-    def mean(run: Trajectory) -> float | None:
-        values = [value for row in run.rows if row["step"] and (value := row.get(key)) is not None]
-        return sum(values) / len(values) if values else None
+    def mean(run: Trajectory) -> float:
+        steps, values = run.known("step", key)
+        later = values[steps > 0].tolist()
+        return sum(later) / len(later) if later else math.nan
 
     return mean
 
@@ -62,64 +85,61 @@ def along(key: str) -> Value:
 def at_share(key: str, share: float) -> Value:
     """The value at the observation nearest to a share of the run."""
 
-    def value(run: Trajectory) -> float | None:
-        end = run.rows[-1]["step"] or 0
-        return min(run.rows, key=lambda row: abs((row["step"] or 0) - share * end)).get(key)
+    def value(run: Trajectory) -> float:
+        return float(run[key][np.argmin(np.abs(run["step"] - share * run.last("step")))])
 
     return value
 
 
+def mean_by_step(runs: Sequence[Trajectory], key: str) -> dict[float, float]:
+    """The mean of a quantity over runs at each observed step after the first, in the order of the steps."""
+    by_step: dict[float, list[float]] = {}
+    for run in runs:
+        for step, value in zip(*(column.tolist() for column in run.known("step", key)), strict=True):
+            if step > 0:
+                by_step.setdefault(step, []).append(value)
+    return {step: sum(values) / len(values) for step, values in sorted(by_step.items())}
+
+
 def moments_below(runs: Sequence[Trajectory], one: str, other: str, key: str) -> tuple[int, int]:
     """At how many moments, of how many, one method's mean over seeds is below another's; those after the first step."""
-    means: list[dict[float, float]] = []
-    for method in (one, other):
-        by_step: dict[float, list[float]] = {}
-        for run in runs:
-            for row in run.rows if run.spec.method == method else []:
-                step, value = row["step"], row.get(key)
-                if step and value is not None:
-                    by_step.setdefault(step, []).append(value)
-        means.append({step: sum(values) / len(values) for step, values in by_step.items()})
-    shared = means[0].keys() & means[1].keys()
-    return sum(means[0][step] < means[1][step] for step in shared), len(shared)
+    first, second = (mean_by_step(method_runs(runs, method), key) for method in (one, other))
+    shared = first.keys() & second.keys()
+    return sum(first[step] < second[step] for step in shared), len(shared)
 
 
-def _of(runs: Sequence[Trajectory], method: str) -> list[Trajectory]:
-    return [run for run in runs if run.spec.method == method]
-
-
-def _methods(groups: dict[str, list[Trajectory]]) -> Iterator[tuple[str, list[Trajectory], str]]:
-    for network, runs in groups.items():
+def _methods(networks: Networks) -> Iterator[tuple[str, Sequence[Trajectory], str]]:
+    for network, runs in networks.items():
         for method in dict.fromkeys(run.spec.method for run in runs):
             yield network, runs, method
 
 
 def _over_seeds(runs: Sequence[Trajectory], method: str, value: Value) -> Estimate:
-    return Estimate.of(100 * number for number in by_seed(_of(runs, method), value).values())
+    return Estimate.of(100 * number for number in by_seed(method_runs(runs, method), value).values())
 
 
-def _ends(groups: dict[str, list[Trajectory]]) -> Table:
-    maps = maps_of([run for runs in groups.values() for run in runs])
-    values = [last("test/accuracy"), overconfidence, last("test/ece"), *(last(f"test/ece_{name}") for name in maps)]
+def _ends(networks: Networks) -> Table:
+    maps = maps_of(run for runs in networks.values() for run in runs)
+    values = [last("test/accuracy"), overconfidence, last(ECE), *(last(f"{ECE_AFTER}{name}") for name in maps)]
     return Table(
         name="ends",
         title="On the test set after the last step, in percent: mean and deviation over seeds",
         columns=("network", "method", "accuracy", "confidence - accuracy", "ECE", *(f"ECE after {m}" for m in maps)),
         rows=tuple(
             (network, method, *(_over_seeds(runs, method, value) for value in values))
-            for network, runs, method in _methods(groups)
+            for network, runs, method in _methods(networks)
         ),
         notes=("Maps are fitted on the validation split; ECE after temperature is the TCE.",),
     )
 
 
-def _differences(groups: dict[str, list[Trajectory]]) -> Table:
-    maps = maps_of([run for runs in groups.values() for run in runs])
-    keys = ["test/ece", *(f"test/ece_{name}" for name in maps)]
+def _differences(networks: Networks) -> Table:
+    maps = maps_of(run for runs in networks.values() for run in runs)
+    keys = [ECE, *(f"{ECE_AFTER}{name}" for name in maps)]
     rows: list[tuple[Cell, ...]] = []
-    for network, runs, method in _methods(groups):
+    for network, runs, method in _methods(networks):
         if method != "sgd":
-            off = [with_interval(paired(runs, method, last("test/ece"), "sgd", last(key))) for key in keys]
+            off = [mean_with_interval(paired(runs, method, last(ECE), "sgd", last(key))) for key in keys]
             rows.append((network, method, *off))
     return Table(
         name="differences",
@@ -129,66 +149,51 @@ def _differences(groups: dict[str, list[Trajectory]]) -> Table:
     )
 
 
-def _along(groups: dict[str, list[Trajectory]]) -> Table:
-    parts = [(name, key, share) for name, key in (("ECE", "test/ece"), ("TCE", _TCE)) for share in SHARES]
+def _along(networks: Networks) -> Table:
+    parts = [(name, key, share) for name, key in (("ECE", ECE), ("TCE", TCE)) for share in SHARES]
     return Table(
         name="along",
         title="Along training, on the test set, in percent: mean and deviation over seeds",
         columns=("network", "method", *(f"{name} at {share:.0%}" for name, _, share in parts)),
         rows=tuple(
             (network, method, *(_over_seeds(runs, method, at_share(key, share)) for _, key, share in parts))
-            for network, runs, method in _methods(groups)
+            for network, runs, method in _methods(networks)
         ),
     )
 
 
-def _claims(groups: dict[str, list[Trajectory]]) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    for network, runs in groups.items():
+def _claims(network: str, runs: Sequence[Trajectory]) -> Iterator[Claim]:
+    """Every claim about one network."""
 
-        def judge(
-            text: str,
-            off: Sequence[float],
-            *,
-            lower: bool = True,
-            limit: float = 0.0,
-            told: str = "",
-            network: str = network,
-        ) -> None:
-            measured = with_interval(off)
-            said = verdict(off, lower=lower, limit=limit)
-            rows.append((network, text, "-" if measured is None else measured + told, said))
+    def claim(id: str, statement: str, values: Sequence[float], *, lower: bool = True, limit: float = 0.0) -> Claim:
+        id = f"{id}/{slug(network)}"
+        return difference_claim(id, statement, values, lower=lower, limit=limit, setting=network)
 
-        over = [100 * value for value in by_seed(_of(runs, "sgd"), overconfidence).values()]
-        judge("SGD is more confident than accurate", over, lower=False)
-        judge("SAM's confidence is nearer to its accuracy", paired(runs, "sam", _off, "sgd"))
-        own = [100 * value for value in by_seed(_of(runs, "sam"), _off).values()]
-        judge(f"SAM's confidence is within {CLOSE:g} points of its accuracy", own, limit=CLOSE)
-        judge("SAM has a lower ECE than SGD", paired(runs, "sam", last("test/ece"), "sgd"))
-        judge("CSAM has a lower ECE than SAM", paired(runs, "csam", last("test/ece"), "sam"))
-        for name in maps_of(runs):
-            off = paired(runs, "sam", last("test/ece"), "sgd", last(f"test/ece_{name}"))
-            judge(f"SAM as it is has a lower ECE than SGD after {name}", off)
-        for name, key in (("ECE", "test/ece"), ("TCE", _TCE)):
-            below, number = moments_below(runs, "sam", "sgd", key)
-            told = f"; lower at {below} of {number} moments"
-            judge(f"SAM's {name} is lower along training", paired(runs, "sam", along(key), "sgd"), told=told)
-        judge("SAM lowers ECE by more than TCE", paired(runs, "sam", _repaired, "sgd"))
-    return Table(
-        name="claims",
-        title="What the paper says of SAM and SGD, and what these runs say",
-        columns=("network", "claim", "difference here in percent, 95 % interval", "verdict"),
-        rows=tuple(rows),
-        notes=("Along training: the mean over all moments measured after the first step.",),
-    )
+    off = partial(paired, runs)
+    over = [100 * value for value in by_seed(method_runs(runs, "sgd"), overconfidence).values()]
+    own_gap = [100 * value for value in by_seed(method_runs(runs, "sam"), _gap).values()]
+    close = f"SAM's confidence is within {CLOSE:g} points of its accuracy"
+    yield claim("overconfidence/sgd", "SGD is more confident than accurate", over, lower=False)
+    yield claim("confidence-gap/sam/sgd", "SAM's confidence is nearer to its accuracy", off("sam", _gap, "sgd"))
+    yield claim("confidence-close/sam", close, own_gap, limit=CLOSE)
+    yield claim("ece/sam/sgd", "SAM has a lower ECE than SGD", off("sam", last(ECE), "sgd"))
+    yield claim("ece/csam/sam", "CSAM has a lower ECE than SAM", off("csam", last(ECE), "sam"))
+    for name in maps_of(runs):
+        mapped = off("sam", last(ECE), "sgd", last(f"{ECE_AFTER}{name}"))
+        statement = f"SAM as it is has a lower ECE than SGD after {name}"
+        yield claim(f"ece-after-map/{slug(name)}/sam/sgd", statement, mapped)
+    for name, key in (("ECE", ECE), ("TCE", TCE)):
+        statement = f"SAM's {name} is lower along training"
+        made = claim(f"along-training/{slug(name)}/sam/sgd", statement, off("sam", along(key), "sgd"))
+        below, number = moments_below(runs, "sam", "sgd", key)
+        yield replace(made, measured=made.measured and f"{made.measured}; lower at {below} of {number} moments")
+    yield claim("ece-beyond-tce/sam/sgd", "SAM lowers ECE by more than TCE", off("sam", _repaired, "sgd"))
 
 
-def _off(run: Trajectory) -> float | None:
-    gap = overconfidence(run)
-    return None if gap is None else abs(gap)
+def _gap(run: Trajectory) -> float:
+    return abs(overconfidence(run))
 
 
-def _repaired(run: Trajectory) -> float | None:
+def _repaired(run: Trajectory) -> float:
     """By how much temperature scaling lowers the ECE: two methods differ in it as their ECEs do, less their TCEs."""
-    before, after = run.rows[-1].get("test/ece"), run.rows[-1].get(_TCE)
-    return None if before is None or after is None else before - after
+    return run.last(ECE) - run.last(TCE)
