@@ -1,70 +1,75 @@
 """What the paper says of SAM's climb, judged by runs that made it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from statistics import mean, median
 
-from surefoot.runs.trajectory import Row
-from surefoot.studies.correlation import Trajectory
-from surefoot.studies.paired import by_seed, differences, verdict, with_interval
-from surefoot.table import Cell, Table
+import numpy as np
+from numpy.typing import NDArray
 
-STATEMENTS = {
+from surefoot.runs.trajectory import Column, Trajectory
+from surefoot.studies.claim import Claim, Verdict, slug
+from surefoot.studies.paired import by_seed, difference_claim, differences
+
+STATEMENTS = {  # by the quantity that has 1 where the statement holds, 0 where its assumption is not met, -1 else
     "sam_lemma": "Lemma 2: p~ <= exp(-rho ||g|| / 2) p, by kappa_min",
     "sam_lemma_along_gradient": "the same, by the curvature along the gradient",
     "sam_theorem": "Theorem 2: L~ >= L - lambda H(p) + H(p~)",
     "sam_weight_bound": "lambda >= lambda_0",
     "sam_calibrated_theorem": "Theorem 3, for CSAM's loss",
 }
-ALONE = {  # with batches of one sample
+ONE_SAMPLE = {  # with batches of one sample
     "sam_lemma": "Lemma 1: p~ <= exp(-rho ||g|| / 2) p, by kappa_min",
     "sam_theorem": "Theorem 1: l~ >= l - lambda H(p) + H(p~)",
 }
 MOST = 0.9  # of the steps at which a fall is seen, and of the variance that a line explains in the median step
+_IDS = {
+    "sam_lemma": "lemma-2/kappa-min",
+    "sam_lemma_along_gradient": "lemma-2/along-gradient",
+    "sam_theorem": "theorem-2",
+    "sam_weight_bound": "lambda-bound",
+    "sam_calibrated_theorem": "theorem-3",
+}
+_ONE_SAMPLE_IDS = {"sam_lemma": "one-sample/lemma-1", "sam_theorem": "one-sample/theorem-1"}
 
 
-def claims(runs: Sequence[Trajectory]) -> Table:
+def claims(runs: Sequence[Trajectory]) -> Iterator[Claim]:
     """Every claim about the climb that these runs can judge."""
-    alone = [run for run in runs if run.spec.batch_size == 1]
+    one_sample = [run for run in runs if run.spec.batch_size == 1]
     batches = [run for run in runs if run.spec.batch_size != 1]
-    least = min(map(_rho, batches), default=0.0)
-    usual = [run for run in batches if _rho(run) == least]
-    rows: list[tuple[Cell, ...]] = []
-    for name in dict.fromkeys(run.spec.variant for run in usual):
-        part = [row for run in usual if run.spec.variant == name for row in run.rows]
-        inside = sum(ratio(row, "sam_kappa_min") <= 1 for row in part)
-        rows.append(
-            (
-                f"kappa_min stays above -||g|| / rho on the path, under {name}",
-                f"at {inside} of {len(part)} steps",
-                "holds" if inside == len(part) else "does not hold",
-            )
-        )
-    rows += [_judged(name, key, batches) for key, name in STATEMENTS.items()]
-    rows += [_judged(name, key, alone) for key, name in ALONE.items() if alone]
-    climbing = [run for run in usual if run.optimizer != "sgd"]
-    rows += [*_falls(climbing), *_spared(batches), *_breaks(batches), *_weights(climbing)]
-    return Table(
-        name="claims",
-        title="What the paper (Towards Understanding the Calibration Benefits of SAM) says, and what these runs say",
-        columns=("claim", "measured", "verdict"),
-        rows=tuple(rows),
-        notes=(
-            f"A fall must be seen at {MOST:.0%} of the steps, and a straight line explain {MOST:.0%} of kappa_min's "
-            "variance on the path in the median step. Early and late: the means of the first and the last quarter of a "
-            "run's observed steps. Intervals are over seeds.",
-        ),
-    )
+    smallest = min(map(_rho, batches), default=0.0)
+    at_smallest = [run for run in batches if _rho(run) == smallest]
+    perturbed = [run for run in at_smallest if run.optimizer != "sgd"]
+    yield from _inside(at_smallest)
+    for key, statement in STATEMENTS.items():
+        yield _proved(_IDS[key], statement, key, batches)
+    for key, statement in ONE_SAMPLE.items() if one_sample else ():
+        yield _proved(_ONE_SAMPLE_IDS[key], statement, key, one_sample)
+    yield from _falls(perturbed)
+    yield from _spared(batches)
+    yield from _broken(batches)
+    yield from _weights(perturbed)
 
 
-def counted(rows: Sequence[Row], key: str) -> tuple[int, int, int]:
+def counted(runs: Iterable[Trajectory], key: str) -> tuple[int, int, int]:
     """At how many steps a statement holds, its assumption is not met, and it fails."""
-    codes = [row[f"train/{key}"] for row in rows]
+    codes = [code for run in runs for code in run[f"train/{key}"].tolist()]
     return codes.count(1), codes.count(0), codes.count(-1)
 
 
-def ratio(row: Row, key: str) -> float:
-    """How much of the allowed negative curvature is used up; 1 is the limit."""
-    return (row[f"train/{key}"] or 0) / (row["train/sam_threshold"] or -1)
+def ratio(run: Trajectory, key: str) -> Column:
+    """How much of the allowed negative curvature is used up at each step; 1 is the limit, NaN where not measured."""
+    return quotient(run[f"train/{key}"], run["train/sam_threshold"])
+
+
+def quotient(over: Column, under: Column) -> Column:
+    """One column over another; NaN where one was not measured or the divisor is 0."""
+    return np.divide(over, under, out=np.full(len(over), np.nan), where=under != 0)
+
+
+def measured_values(runs: Iterable[Trajectory], key: str) -> list[float]:
+    """A quantity of runs at all their steps that have it."""
+    return [value for run in runs for value in run.known(f"train/{key}")[0].tolist()]
 
 
 def _rho(run: Trajectory) -> float:
@@ -72,99 +77,130 @@ def _rho(run: Trajectory) -> float:
     return float(run.spec.observers["sam_theory"].get("rho", 0.05))
 
 
-def _judged(name: str, key: str, runs: Sequence[Trajectory]) -> tuple[Cell, ...]:
-    met, unmet, failed = counted([row for run in runs for row in run.rows], key)
-    return (
-        f"{name}, wherever its assumption is met",
-        f"{met} of {met + failed} steps; assumption not met at {unmet}",
-        "does not hold" if failed else "holds" if met else "cannot tell: the assumption is never met",
+def _of_steps(id: str, statement: str, number: int, steps: int, *, least: float = 1.0, measured: str = "") -> Claim:
+    """The claim that something is so at a share `least` of the steps, or more."""
+    return Claim(
+        id=id,
+        statement=statement,
+        verdict=Verdict.of(number >= least * steps, decided=steps > 0),
+        estimate=number / steps if steps else None,
+        n=(steps,),
+        unit="steps",
+        measured=measured or f"at {number} of {steps} steps",
     )
 
 
-def _falls(runs: Sequence[Trajectory]) -> list[tuple[Cell, ...]]:
-    """Whether kappa_min is lower where the climb ends, and whether it goes there straight."""
-    rows = [row for run in runs for row in run.rows if row.get("train/sam_kappa_end") is not None]
-    if not rows:
-        return []
-    fallen = sum((row["train/sam_kappa_end"] or 0) < (row["train/sam_kappa_start"] or 0) for row in rows)
-    lines = [value for row in rows if (value := row.get("train/sam_kappa_line")) is not None]
-    middle = median(lines) if lines else 0.0
-    return [
-        (
-            "kappa_min falls along the climb",
-            f"at {fallen} of {len(rows)} steps",
-            "holds" if fallen >= MOST * len(rows) else "does not hold",
-        ),
-        (
-            "kappa_min goes along the climb on a straight line",
-            f"R^2 {middle:.3f} in the median of {len(lines)} steps",
-            "holds" if middle >= MOST else "does not hold",
-        ),
-    ]
-
-
-def _spared(runs: Sequence[Trajectory]) -> list[tuple[Cell, ...]]:
-    """Whether the climb spares single samples where it lowers the geometric mean of their probabilities."""
-    rows = [row for run in runs for row in run.rows if row.get("train/sam_lowered") is not None]
-    shares = [row["train/sam_lowered"] or 0.0 for row in rows if (row["train/sam_rise"] or 0.0) > 0]
-    if not shares:
-        return []
-    spared = sum(share < 1 for share in shares)
-    return [
-        (
-            "the climb lowers the geometric mean of the probabilities without lowering each of them",
-            f"at {spared} of {len(shares)} steps; it lowers {mean(shares):.1%} of the samples in the mean",
-            "holds" if spared else "does not hold",
+def _inside(runs: Sequence[Trajectory]) -> Iterator[Claim]:
+    """Whether kappa_min stays above what the lemma allows, by optimizer."""
+    for variant in dict.fromkeys(run.spec.variant for run in runs):
+        ratios = _joined(ratio(run, "sam_kappa_min") for run in runs if run.spec.variant == variant)
+        yield _of_steps(
+            f"kappa-min-above/{slug(variant)}",
+            f"kappa_min stays above -||g|| / rho on the path, under {variant}",
+            int((ratios <= 1).sum()),
+            len(ratios),
         )
-    ]
 
 
-def _breaks(runs: Sequence[Trajectory]) -> list[tuple[Cell, ...]]:
+def _proved(name: str, statement: str, key: str, runs: Sequence[Trajectory]) -> Claim:
+    """Whether a proved statement holds at every step at which its assumption is met."""
+    met, unmet, failed = counted(runs, key)
+    return _of_steps(
+        f"theory/{name}",
+        f"{statement}, wherever its assumption is met",
+        met,
+        met + failed,
+        measured=f"{met} of {met + failed} steps; assumption not met at {unmet}",
+    )
+
+
+def _falls(runs: Sequence[Trajectory]) -> Iterator[Claim]:
+    """Whether kappa_min is lower where the climb ends, and whether it goes there straight."""
+    pairs = [run.known("train/sam_kappa_start", "train/sam_kappa_end") for run in runs]
+    starts, ends = (_joined(pair[place] for pair in pairs) for place in (0, 1))
+    if not len(ends):
+        return
+    fallen = int((ends < starts).sum())
+    yield _of_steps("kappa-min-falls", "kappa_min falls along the climb", fallen, len(ends), least=MOST)
+    lines = measured_values(runs, "sam_kappa_line")
+    middle = median(lines) if lines else None
+    yield Claim(
+        id="kappa-min-straight",
+        statement="kappa_min goes along the climb on a straight line",
+        verdict=Verdict.INCONCLUSIVE if middle is None else Verdict.of(middle >= MOST),
+        estimate=middle,
+        n=(len(lines),),
+        unit="steps",
+        measured="" if middle is None else f"R^2 {middle:.3f} in the median of {len(lines)} steps",
+    )
+
+
+def _spared(runs: Sequence[Trajectory]) -> Iterator[Claim]:
+    """Whether the climb spares single samples where it lowers the geometric mean of their probabilities."""
+    pairs = [run.known("train/sam_lowered", "train/sam_rise") for run in runs]
+    shares = _joined(lowered[rise > 0] for lowered, rise in pairs).tolist()
+    if not shares:
+        return
+    spared = sum(share < 1 for share in shares)
+    claim = _of_steps(
+        "spared-samples",
+        "the climb lowers the geometric mean of the probabilities without lowering each of them",
+        spared,
+        len(shares),
+        measured=f"at {spared} of {len(shares)} steps; it lowers {mean(shares):.1%} of the samples in the mean",
+    )
+    yield replace(claim, verdict=Verdict.of(spared > 0))
+
+
+def _broken(runs: Sequence[Trajectory]) -> Iterator[Claim]:
     """How much more often the assumption is broken at the largest rho than at the smallest, under SAM."""
     sam = [run for run in runs if run.optimizer == "sam"]
     rhos = sorted({_rho(run) for run in sam})
     if len(rhos) < 2:
-        return []
+        return
     small, large = ([run for run in sam if _rho(run) == rho] for rho in (rhos[0], rhos[-1]))
-    off = [100 * value for value in differences(large, small, _outside).values()]
-    return [
-        (
-            f"the assumption is broken more often at rho {rhos[-1]:g} than at {rhos[0]:g}",
-            f"% of the steps: {with_interval(off)}" if off else "-",
-            verdict(off, lower=False) if any(off) else "does not hold",
-        )
-    ]
+    off = [100 * value for value in differences(large, small, _share_outside).values()]
+    claim = difference_claim(
+        f"assumption-broken/{rhos[-1]:g}/{rhos[0]:g}",
+        f"the assumption is broken more often at rho {rhos[-1]:g} than at {rhos[0]:g}",
+        off,
+        lower=False,
+        of="% of the steps",
+    )
+    yield replace(claim, verdict=Verdict.NOT_SEEN) if off and not any(off) else claim
 
 
-def _outside(run: Trajectory) -> float:
-    return sum(ratio(row, "sam_kappa_min") > 1 for row in run.rows) / len(run.rows)
+def _share_outside(run: Trajectory) -> float:
+    ratios = _joined([ratio(run, "sam_kappa_min")])
+    return float((ratios > 1).mean()) if len(ratios) else float("nan")
 
 
-def _weights(runs: Sequence[Trajectory]) -> list[tuple[Cell, ...]]:
+def _weights(runs: Sequence[Trajectory]) -> Iterator[Claim]:
     """Whether lambda is above 1, and grows along training."""
-    rows: list[tuple[Cell, ...]] = []
-    for name in dict.fromkeys(run.spec.variant for run in runs):
-        part = [run for run in runs if run.spec.variant == name]
-        weights = [row["train/sam_lambda"] or 0 for run in part for row in run.rows]
+    for variant in dict.fromkeys(run.spec.variant for run in runs):
+        group = [run for run in runs if run.spec.variant == variant]
+        weights = measured_values(group, "sam_lambda")
         above = sum(weight > 1 for weight in weights)
-        off = list(by_seed(part, _growth).values())
-        rows += [
-            (
-                f"lambda is above 1, under {name}",
-                f"at {above} of {len(weights)} steps",
-                "holds" if above == len(weights) else "does not hold",
-            ),
-            (
-                f"lambda is larger late than early, under {name}",
-                with_interval(off, digits=3) or "-",
-                verdict(off, lower=False),
-            ),
-        ]
-    return rows
+        yield _of_steps(
+            f"lambda-above-1/{slug(variant)}", f"lambda is above 1, under {variant}", above, len(weights)
+        )
+        yield difference_claim(
+            f"lambda-grows/{slug(variant)}",
+            f"lambda is larger late than early, under {variant}",
+            list(by_seed(group, _growth).values()),
+            lower=False,
+            digits=3,
+        )
 
 
 def _growth(run: Trajectory) -> float:
-    """Mean lambda of the last quarter of the observed steps less that of the first."""
-    weights = [row["train/sam_lambda"] or 0 for row in run.rows]
+    """Mean lambda of the last quarter of the measured steps less that of the first; NaN where there are none."""
+    weights = measured_values([run], "sam_lambda")
     quarter = max(len(weights) // 4, 1)
-    return (sum(weights[-quarter:]) - sum(weights[:quarter])) / quarter
+    return (sum(weights[-quarter:]) - sum(weights[:quarter])) / quarter if weights else float("nan")
+
+
+def _joined(columns: Iterable[Column]) -> NDArray[np.float64]:
+    """What columns hold that was measured, one after another."""
+    values = np.concatenate([np.empty(0), *columns])
+    return values[np.isfinite(values)]
