@@ -62,7 +62,9 @@ METHODS = Comparison(
             Contrast(f"SAM is better calibrated than {name}", "test/ece", better="sam", than=f"sgd + {method}")
             for method, name in ({"focal": "focal loss"} | _SMOOTHED | _MORE).items()
         ),
-        Contrast("SAM is more accurate than focal loss", "test/accuracy", better="sam", than="sgd + focal", lower=False),
+        Contrast(
+            "SAM is more accurate than focal loss", "test/accuracy", better="sam", than="sgd + focal", lower=False
+        ),
         *(
             Contrast(f"{name} has {what} than SGD", key, better=optimizer, than="sgd", lower=lower)
             for key, (what, lower) in _SCORED.items()
@@ -76,7 +78,7 @@ METHODS = Comparison(
                 accuracy_cost(f"{name} is less accurate than SGD", f"sgd + {method}", "sgd"),
             )
         ),
-    )
+    ),
 )
 
 check = METHODS.check

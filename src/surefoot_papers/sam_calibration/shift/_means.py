@@ -41,4 +41,5 @@ def _mean(columns: Sequence[Column]) -> Column:
     measured = np.isfinite(stacked)
     count = measured.sum(axis=0)
     total = np.where(measured, stacked, 0.0).sum(axis=0)
-    return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+    means: Column = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+    return means

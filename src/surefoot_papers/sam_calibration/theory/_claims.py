@@ -5,7 +5,6 @@ from dataclasses import replace
 from statistics import mean, median
 
 import numpy as np
-from numpy.typing import NDArray
 
 from surefoot.runs.trajectory import Column, Trajectory
 from surefoot.studies.claim import Claim, Verdict, slug
@@ -64,7 +63,8 @@ def ratio(run: Trajectory, key: str) -> Column:
 
 def quotient(over: Column, under: Column) -> Column:
     """One column over another; NaN where one was not measured or the divisor is 0."""
-    return np.divide(over, under, out=np.full(len(over), np.nan), where=under != 0)
+    result: Column = np.divide(over, under, out=np.full(len(over), np.nan), where=under != 0)
+    return result
 
 
 def measured_values(runs: Iterable[Trajectory], key: str) -> list[float]:
@@ -181,9 +181,7 @@ def _weights(runs: Sequence[Trajectory]) -> Iterator[Claim]:
         group = [run for run in runs if run.spec.variant == variant]
         weights = measured_values(group, "sam_lambda")
         above = sum(weight > 1 for weight in weights)
-        yield _of_steps(
-            f"lambda-above-1/{slug(variant)}", f"lambda is above 1, under {variant}", above, len(weights)
-        )
+        yield _of_steps(f"lambda-above-1/{slug(variant)}", f"lambda is above 1, under {variant}", above, len(weights))
         yield difference_claim(
             f"lambda-grows/{slug(variant)}",
             f"lambda is larger late than early, under {variant}",
@@ -200,7 +198,7 @@ def _growth(run: Trajectory) -> float:
     return (sum(weights[-quarter:]) - sum(weights[:quarter])) / quarter if weights else float("nan")
 
 
-def _joined(columns: Iterable[Column]) -> NDArray[np.float64]:
+def _joined(columns: Iterable[Column]) -> Column:
     """What columns hold that was measured, one after another."""
-    values = np.concatenate([np.empty(0), *columns])
+    values: Column = np.concatenate([np.empty(0), *columns])
     return values[np.isfinite(values)]

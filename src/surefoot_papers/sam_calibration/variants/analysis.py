@@ -23,7 +23,7 @@ SAM_VARIANTS = Comparison(
             limit=POINT,
         ),
         accuracy_cost("ASAM is less accurate than SAM", "asam", "sam"),
-    )
+    ),
 )
 
 check = SAM_VARIANTS.check

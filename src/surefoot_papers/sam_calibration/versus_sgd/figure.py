@@ -94,7 +94,7 @@ def _colour(runs: Sequence[Trajectory]) -> str:
 BESIDE = StudyFigure(
     name="sam_versus_sgd",
     heading="SGD beside SAM",
-    caption="For each network: reliability diagrams and confidences of one seed, dotted the mean confidence, dashed the "
-    "accuracy; ECE and TCE along training and ECE after maps, means over seeds.",
+    caption="For each network: reliability diagrams and confidences of one seed, dotted the mean confidence, dashed "
+    "the accuracy; ECE and TCE along training and ECE after maps, means over seeds.",
     draw=beside,
 )
