@@ -31,29 +31,6 @@ OTHER_COLOUR = "#777777"
 OVER, UNDER = "#D55E00", "#0072B2"  # over- and underconfident
 
 
-def climbs(runs: Sequence[Run]) -> str:
-    """The curvature on SAM's path against what the lemma allows, and lambda against lambda_0, by optimizer."""
-    columns = list({spec.optimizer.name: (spec, rows) for spec, rows in reversed(runs)}.values())[::-1]
-
-    def draw(figure: "Figure") -> None:
-        grid = figure.subplots(2, len(columns), squeeze=False, sharex="col", sharey="row")
-        for column, (spec, rows) in enumerate(columns):
-            top, bottom = grid[:, column]
-            top.plot(*series(rows, "step", "train/sam_kappa_min"), color="#0072B2", label="smallest eigenvalue")
-            top.plot(*series(rows, "step", "train/sam_directional"), color="#009E73", label="along the gradient")
-            top.plot(*series(rows, "step", "train/sam_threshold"), color="black", linestyle="--", label="-||g|| / rho")
-            top.set_title(f"{spec.variant}, seed {spec.seed}", fontsize=8)
-            bottom.plot(*series(rows, "step", "train/sam_lambda"), color="#D55E00", label="lambda")
-            bottom.plot(*series(rows, "step", "train/sam_lambda_0"), color="#D55E00", linestyle="--", label="lambda_0")
-            bottom.set_xlabel("step")
-        handles, labels = (
-            a + b for a, b in zip(*(axes.get_legend_handles_labels() for axes in grid[:, 0]), strict=True)
-        )
-        figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
-
-    return svg(draw, size=(3.2 * len(columns), 5), name="sam-theory")
-
-
 def evenly(items: Sequence[_T], most: int) -> list[_T]:
     """At most so many of the items, at equal distances, the first and the last among them.
 

@@ -29,11 +29,11 @@ class Paired:
     seeds: tuple[int, ...]  # that both methods have
     runs_per_seed: tuple[int, int]  # of each method: learning rates, networks; their mean is the seed's value
     lower: str | None  # the method with the lower value; None where the interval does not decide
-    better: str | None  # the method with the better value; None too where neither direction of the quantity is better
+    better: str | None  # the method with the better score; None too where the quantity is no score of the test set
 
     @property
     def verdict(self) -> str:
-        """Which method is better, or lower where neither direction is better, in words."""
+        """Which method is better, or lower where the quantity is no score, in words."""
         if self.lower is None:
             return str(Verdict.INCONCLUSIVE)
         return f"{self.lower} is lower" if self.better is None else f"{self.better} is better"
