@@ -1,4 +1,5 @@
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -6,16 +7,16 @@ import pytest
 from surefoot.cli import main
 from surefoot.runs.folder import RunFolder
 from surefoot.runs.spec import RunSpec
+from surefoot.runs.trajectory import Row, Trajectory
 from surefoot.studies.compare import compare, method_named
-from surefoot.studies.correlation import Trajectory
 
 SGD, SAM = {"name": "sgd"}, {"name": "sam", "rho": 0.1}
 
 
 def run(optimizer: dict[str, object], seed: int, ece: float, *, lr: float = 0.1, accuracy: float = 0.8) -> Trajectory:
     spec = RunSpec.from_dict({"optimizer": {"lr": lr, **optimizer}, "budget": 9, "seed": seed})
-    last = {"step": 9.0, "gradients": 9.0, "test/ece": ece, "test/accuracy": accuracy, "train/ece": ece}
-    return Trajectory(spec, [{"step": 0.0, "gradients": 0.0, "test/ece": 0.9}, dict(last)])
+    last: Row = {"step": 9.0, "gradients": 9.0, "test/ece": ece, "test/accuracy": accuracy, "train/ece": ece}
+    return Trajectory.of(spec, [{"step": 0.0, "gradients": 0.0, "test/ece": 0.9}, last])
 
 
 def two(off: list[float]) -> list[Trajectory]:
@@ -26,27 +27,28 @@ def two(off: list[float]) -> list[Trajectory]:
 
 
 def test_a_pair_by_hand() -> None:
-    found, accuracy = sorted(compare(two([-0.04, -0.06, -0.05]), "sam", "sgd"), key=lambda pair: -len(pair.quantity))[
-        ::-1
-    ]
-    assert found.quantity == "test/ece"
-    assert found.seeds == (0, 1, 2)
-    assert (found.first, found.second) == (pytest.approx(0.08), pytest.approx(0.13))
-    assert found.difference == pytest.approx(-0.05)
+    accuracy, ece = compare(two([-0.04, -0.06, -0.05]), "sam", "sgd")
+    assert ece.quantity == "test/ece"
+    assert ece.seeds == (0, 1, 2)
+    assert (ece.first, ece.second) == (pytest.approx(0.08), pytest.approx(0.13))
+    assert ece.difference == pytest.approx(-0.05)
     half = 4.302652729911275 * 0.01 / 3**0.5  # t of 2 degrees of freedom at 97.5 %
-    assert found.interval == (pytest.approx(-0.05 - half), pytest.approx(-0.05 + half))
-    assert found.verdict == "sam rho=0.1 is better"
+    assert ece.interval == (pytest.approx(-0.05 - half), pytest.approx(-0.05 + half))
+    assert (ece.lower, ece.better, ece.verdict) == ("sam rho=0.1", "sam rho=0.1", "sam rho=0.1 is better")
+    assert ece.to_dict()["verdict"] == "sam rho=0.1 is better"
+    assert accuracy.lower == "sgd"
     assert (accuracy.quantity, accuracy.verdict) == ("test/accuracy", "sam rho=0.1 is better")  # higher
 
 
 def test_the_verdict_turns_with_the_order_and_needs_the_whole_interval() -> None:
     pairs = compare(two([-0.04, -0.06, -0.05]), "sgd", "sam rho=0.1", quantities=["test/ece", "train/ece"])
     assert [pair.verdict for pair in pairs] == ["sam rho=0.1 is better", "sam rho=0.1 is lower"]
+    assert [pair.better for pair in pairs] == ["sam rho=0.1", None]  # only a score of the test set can be better
     assert pairs[0].difference == pytest.approx(0.05)
     (wide,) = compare(two([-0.04, 0.06, -0.05]), "sam", "sgd", quantities=["test/ece"])
-    assert wide.verdict == "cannot tell at this scale"
+    assert (wide.lower, wide.better, wide.verdict) == (None, None, "inconclusive")
     (one,) = compare(two([-0.04]), "sam", "sgd", quantities=["test/ece"])
-    assert (one.interval, one.verdict) == (None, "cannot tell at this scale")
+    assert (one.interval, one.verdict) == (None, "inconclusive")
 
 
 def test_runs_of_one_seed_count_once_and_half_a_seed_not_at_all() -> None:
@@ -90,16 +92,16 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
         folder.path.mkdir(parents=True)
         record = {"id": item.spec.id, "label": item.spec.label, "status": "done", "gradients": 9}
         folder.write_record({**record, "spec": item.spec.to_dict()})
-        for row in item.rows:
-            folder.append({key: value for key, value in row.items() if value is not None})
+        for place in range(len(item)):
+            folder.append({key: value for key, value in item.at(place).items() if not math.isnan(value)})
     assert main(["compare", str(tmp_path), "sam", "sgd", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["a"], found["b"]) == ("sam rho=0.1", "sgd")
-    assert found["pairs"][1]["difference"] == pytest.approx(-0.05)
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["a"], printed["b"]) == ("sam rho=0.1", "sgd")
+    assert printed["pairs"][1]["difference"] == pytest.approx(-0.05)
     assert main(["compare", str(tmp_path), "sam", "sgd"]) == 0
-    told = capsys.readouterr().out
-    assert "sam rho=0.1 is better" in told
-    assert "do not count" not in told
+    text = capsys.readouterr().out
+    assert "sam rho=0.1 is better" in text
+    assert "do not count" not in text
     record = json.loads((tmp_path / "study.json").read_text())
     (tmp_path / "study.json").write_text(json.dumps({**record, "runs": {**record["runs"], "absent": "one more"}}))
     assert main(["compare", str(tmp_path), "sam", "sgd"]) == 0

@@ -1,9 +1,29 @@
+from dataclasses import replace
+
+import numpy as np
 import pytest
-from surefoot_papers.sam_calibration.comparisons import FLATNESS, METHODS, RHO_GAMMA, SAM_VARIANTS
 
 from surefoot.runs.spec import RunSpec
-from surefoot.studies.correlation import Trajectory
+from surefoot.runs.trajectory import Trajectory
+from surefoot.studies.analysis import figures_of, load_analysis
+from surefoot.studies.claim import Claim, Verdict
+from surefoot.studies.comparison import Comparison
 from surefoot.studies.study import read_study
+from surefoot_papers.sam_calibration.combinations.analysis import COMBINATIONS
+from surefoot_papers.sam_calibration.flatness.analysis import FLATNESS
+from surefoot_papers.sam_calibration.methods.analysis import METHODS
+from surefoot_papers.sam_calibration.rho_gamma.analysis import RHO_GAMMA
+from surefoot_papers.sam_calibration.variants.analysis import SAM_VARIANTS
+
+HOLDS, FAILS, UNDECIDED = Verdict.REPRODUCED, Verdict.NOT_SEEN, Verdict.INCONCLUSIVE
+COMPARISONS = {
+    "methods": METHODS,
+    "sam-variants": SAM_VARIANTS,
+    "combinations": COMBINATIONS,
+    "rho-gamma": RHO_GAMMA,
+    "flatness": FLATNESS,
+}
+STUDIES = (*COMPARISONS, "sam-versus-sgd", "shift", "sam-theory")
 
 
 def run(optimizer: str, seed: int, loss: str = "cross_entropy", *, options: str = "", **values: float) -> Trajectory:
@@ -15,30 +35,34 @@ def run(optimizer: str, seed: int, loss: str = "cross_entropy", *, options: str 
     row = {
         f"{names.get(key, 'test')}/{key.removeprefix('validation_')}": v + 0.0001 * seed for key, v in values.items()
     }
-    return Trajectory(spec, [{"step": 9.0, **row}])
+    return Trajectory.of(spec, [{"step": 9.0, **row}])
 
 
 def three(*args: str, **values: float | str) -> list[Trajectory]:
     return [run(args[0], seed, *args[1:], **values) for seed in range(3)]  # type: ignore[arg-type]
 
 
-def told(analysis: object, runs: list[Trajectory]) -> dict[str, tuple[str, str]]:
-    rows = analysis.outcome(runs)["claims"].rows  # type: ignore[attr-defined]
-    return {row[0]: (row[1], row[2]) for row in rows}
+def claims(analysis: Comparison, runs: list[Trajectory]) -> dict[str, Claim]:
+    """By id."""
+    return {claim.id: claim for claim in analysis.outcome(runs).claims}
 
 
-@pytest.mark.parametrize(("ece", "expected"), [(0.105, "holds"), (0.13, "does not hold")])
-def test_competitive_is_at_most_a_point_above(ece: float, expected: str) -> None:
-    found = told(METHODS, [*three("sam", ece=ece), *three("sgd", "focal", ece=0.1), *three("sgd", ece=0.1)])
-    assert found["SAM is competitive with focal loss, its ECE at most a point above"][1] == expected
-    assert found["SAM is better calibrated than SGD"][1] == "does not hold"
-    assert "SAM is competitive with MIMO, its ECE at most a point above" not in found  # which was not run
+@pytest.mark.parametrize(("ece", "expected"), [(0.105, HOLDS), (0.13, FAILS)])
+def test_competitive_is_at_most_a_point_above(ece: float, expected: Verdict) -> None:
+    by_id = claims(METHODS, [*three("sam", ece=ece), *three("sgd", "focal", ece=0.1), *three("sgd", ece=0.1)])
+    competitive = by_id["ece-close/sam/sgd-focal"]
+    assert competitive.statement == "SAM is competitive with focal loss, its ECE at most a point above"
+    assert competitive.verdict is expected
+    assert by_id["ece/sam/sgd"].statement == "SAM is better calibrated than SGD"
+    assert by_id["ece/sam/sgd"].verdict is FAILS
+    assert "ece-close/sam/sgd-mimo" not in by_id  # which was not run
 
 
-@pytest.mark.parametrize(("accuracy", "expected"), [(0.895, "holds"), (0.88, "does not hold")])
-def test_about_as_accurate_is_at_most_a_point_below(accuracy: float, expected: str) -> None:
-    found = told(METHODS, [*three("sam", accuracy=0.9), *three("csam", accuracy=accuracy)])
-    assert found["CSAM is about as accurate as SAM, at most a point below"][1] == expected
+@pytest.mark.parametrize(("accuracy", "expected"), [(0.895, HOLDS), (0.88, FAILS)])
+def test_about_as_accurate_is_at_most_a_point_below(accuracy: float, expected: Verdict) -> None:
+    by_id = claims(METHODS, [*three("sam", accuracy=0.9), *three("csam", accuracy=accuracy)])
+    assert by_id["accuracy-close/csam/sam"].statement == "CSAM is about as accurate as SAM, at most a point below"
+    assert by_id["accuracy-close/csam/sam"].verdict is expected
 
 
 @pytest.mark.parametrize("good", [True, False])
@@ -51,25 +75,26 @@ def test_losses_against_sgd_and_other_scores(good: bool) -> None:
         *three("sgd", "focal", **low),
         *three("sam", **low, auroc_correct=other),
     ]
-    found = told(METHODS, runs)
-    for text in (
-        "focal loss is better calibrated than SGD",
-        "focal loss is less accurate than SGD",
-        "SAM has a lower classwise ECE than SGD",
-        "SAM has a lower adaptive ECE than SGD",
-        "SAM has a lower ECE after temperature scaling than SGD",
-        "SAM has a higher AUROC of right against wrong than SGD",
-    ):
-        assert found[text][1] == ("holds" if good else "does not hold"), text
+    by_id = claims(METHODS, runs)
+    for id, statement in {
+        "ece/sgd-focal/sgd": "focal loss is better calibrated than SGD",
+        "accuracy-cost/sgd-focal/sgd": "focal loss is less accurate than SGD",
+        "classwise-ece/sam/sgd": "SAM has a lower classwise ECE than SGD",
+        "ada-ece/sam/sgd": "SAM has a lower adaptive ECE than SGD",
+        "ece-temperature/sam/sgd": "SAM has a lower ECE after temperature scaling than SGD",
+        "auroc-correct/sam/sgd": "SAM has a higher AUROC of right against wrong than SGD",
+    }.items():
+        assert (by_id[id].statement, by_id[id].verdict) == (statement, HOLDS if good else FAILS)
 
 
-@pytest.mark.parametrize(("ece", "expected"), [(0.105, "holds"), (0.08, "does not hold")])
-def test_bsam_is_not_better_than_sam(ece: float, expected: str) -> None:
+@pytest.mark.parametrize(("ece", "expected"), [(0.105, HOLDS), (0.08, FAILS)])
+def test_bsam_is_not_better_than_sam(ece: float, expected: Verdict) -> None:
     runs = [*three("sam", ece=0.1, accuracy=0.9), *three("bsam", ece=ece), *three("asam", accuracy=0.8)]
-    found = told(SAM_VARIANTS, runs)
+    by_id = claims(SAM_VARIANTS, runs)
     text = "bSAM is not better calibrated than SAM, whose ECE is at most a point above"
-    assert found[text][1] == expected
-    assert found["ASAM is less accurate than SAM"][1] == "holds"
+    assert (by_id["ece-close/sam/bsam"].statement, by_id["ece-close/sam/bsam"].verdict) == (text, expected)
+    assert by_id["accuracy-cost/asam/sam"].statement == "ASAM is less accurate than SAM"
+    assert by_id["accuracy-cost/asam/sam"].verdict is HOLDS
 
 
 def settings(*, flipped: bool) -> list[Trajectory]:
@@ -88,39 +113,51 @@ def settings(*, flipped: bool) -> list[Trajectory]:
 
 @pytest.mark.parametrize("flipped", [False, True])
 def test_gamma_at_one_rho_and_over_rho(flipped: bool) -> None:
-    found = told(RHO_GAMMA, settings(flipped=flipped))
-    good, bad = ("does not hold", "holds") if flipped else ("holds", "does not hold")
-    assert found["gamma 0.5 is better calibrated than SAM at rho 0.05"][1] == good
-    assert found["gamma 0.5 is more accurate than SAM at rho 0.05"][1] == good
-    assert found["gamma 1 is better calibrated than gamma 0.5 at rho 0.05"][1] == good
-    assert found["gamma 1 is better calibrated than gamma 2 at rho 0.05"][1] == good
-    assert found["gamma 1 is less accurate than gamma 0.5 at rho 0.05"][1] == bad
-    assert found["gamma 2 is less accurate than gamma 1 at rho 0.05"][1] == good
-    assert found["SAM's entropy rises from rho 0.05 to 0.2"][1] == good
-    gamma = found["rho 0.05 wants a larger gamma than rho 0.2"]
-    assert gamma == (f"{'-' if flipped else '+'}1.00 [{'-1.00, -1.00' if flipped else '+1.00, +1.00'}] (n=3)", good)
+    by_id = claims(RHO_GAMMA, settings(flipped=flipped))
+    good, bad = (FAILS, HOLDS) if flipped else (HOLDS, FAILS)
+    for id, statement, verdict in (
+        ("ece/gamma-0.5/sam", "gamma 0.5 is better calibrated than SAM at rho 0.05", good),
+        ("accuracy/gamma-0.5/sam", "gamma 0.5 is more accurate than SAM at rho 0.05", good),
+        ("ece/gamma-1/gamma-0.5", "gamma 1 is better calibrated than gamma 0.5 at rho 0.05", good),
+        ("ece/gamma-1/gamma-2", "gamma 1 is better calibrated than gamma 2 at rho 0.05", good),
+        ("accuracy-cost/gamma-1/gamma-0.5", "gamma 1 is less accurate than gamma 0.5 at rho 0.05", bad),
+        ("accuracy-cost/gamma-2/gamma-1", "gamma 2 is less accurate than gamma 1 at rho 0.05", good),
+        ("entropy-rises/0.05/0.2", "SAM's entropy rises from rho 0.05 to 0.2", good),
+    ):
+        assert (by_id[id].statement, by_id[id].verdict) == (statement, verdict)
+    gamma = by_id["larger-gamma/0.05/0.2"]
+    assert (gamma.statement, gamma.verdict) == ("rho 0.05 wants a larger gamma than rho 0.2", good)
+    assert gamma.measured == f"{'-' if flipped else '+'}1.00 [{'-1.00, -1.00' if flipped else '+1.00, +1.00'}] (n=3)"
 
 
 def test_tuned_means_chosen_on_the_validation_split() -> None:
     runs = settings(flipped=False)
-    text = "CSAM with gamma tuned is better calibrated than SAM at rho 0.05"
-    assert told(RHO_GAMMA, runs)[text] == ("-4.00 [-4.00, -4.00] (n=3); gamma 1", "holds")
-    for each in runs:  # what is best by validation is now worst on the test set
-        each.rows[-1]["test/ece"] = 0.2 - (each.rows[-1]["validation/ece"] or 0)
-    measured, verdict = told(RHO_GAMMA, runs)[text]
-    assert measured.startswith("+4.00")
-    assert verdict == "does not hold"
+    tuned = claims(RHO_GAMMA, runs)["gamma-tuned/ece/0.05"]
+    assert tuned.statement == "CSAM with gamma tuned is better calibrated than SAM at rho 0.05"
+    assert (tuned.measured, tuned.verdict) == ("-4.00 [-4.00, -4.00] (n=3); gamma 1", HOLDS)
+    turned = [replace(run, columns={**run.columns, "test/ece": 0.2 - run["validation/ece"]}) for run in runs]
+    tuned = claims(RHO_GAMMA, turned)["gamma-tuned/ece/0.05"]  # what validation chooses is now worst on the test set
+    assert (tuned.estimate, tuned.verdict) == (pytest.approx(4.0), FAILS)
+    blind = [replace(run, columns={**run.columns, "validation/ece": np.full(len(run), np.nan)}) for run in runs]
+    assert "gamma-tuned/ece/0.05" not in claims(RHO_GAMMA, blind)  # nothing chooses
 
 
 def test_a_lower_ece_and_a_higher_accuracy_at_once() -> None:
-    text = "SAM at rho 0.05 has both a lower ECE and a higher accuracy than SGD"
     plain = three("sgd", ece=0.1, accuracy=0.8)
-    for ece, accuracy, expected in ((0.05, 0.9, "holds"), (0.05, 0.7, "does not hold"), (0.2, 0.9, "does not hold")):
+    for ece, accuracy, expected in ((0.05, 0.9, HOLDS), (0.05, 0.7, FAILS), (0.2, 0.9, FAILS), (0.1, 0.9, UNDECIDED)):
         runs = [*plain, *three("sam", options="rho=0.05", ece=ece, accuracy=accuracy)]
-        assert told(RHO_GAMMA, runs)[text][1] == expected
-    assert told(RHO_GAMMA, [*plain, *three("sam", options="rho=0.05", ece=0.1, accuracy=0.9)])[text][1].startswith(
-        "cannot"
-    )
+        both = claims(RHO_GAMMA, runs)["ece-and-accuracy/0.05"]
+        assert both.statement == "SAM at rho 0.05 has both a lower ECE and a higher accuracy than SGD"
+        assert both.verdict is expected
+        assert both.estimate == pytest.approx(100 * (ece - 0.1), abs=1e-9)
+
+
+@pytest.mark.parametrize(("entropy", "expected"), [(0.5, HOLDS), (0.3, FAILS)])
+def test_entropy_against_sgd_at_each_rho(entropy: float, expected: Verdict) -> None:
+    runs = [*three("sgd", entropy=0.4), *three("sam", options="rho=0.2", entropy=entropy)]
+    above = claims(RHO_GAMMA, runs)["entropy-above-sgd/0.2"]
+    assert (above.statement, above.verdict) == ("SAM at rho 0.2 has a higher entropy than SGD", expected)
+    assert (above.estimate, above.n) == (pytest.approx(entropy - 0.4), (3,))
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -130,23 +167,27 @@ def test_ranks_of_methods(together: bool) -> None:
     for place, (optimizer, loss) in enumerate([*methods, ("csam", "cross_entropy")]):
         sharpness = float(place if together else -place)
         runs += three(optimizer, loss, ece=0.1 + 0.01 * place, hessian_sharpness=sharpness)
-    found = told(FLATNESS, runs)
-    sign, verdict = ("+", "holds") if together else ("-", "does not hold")
-    assert found["the better calibrated a method, the flatter its minimum"] == (
-        f"rank r over 5 methods {sign}1.00 [{sign}1.00, {sign}1.00] (n=3)",
-        verdict,
-    )
-    assert found["focal loss ends flatter than SGD"][1] == ("does not hold" if together else "holds")
-    text = "the better calibrated a method, the flatter its minimum"
-    assert text not in told(FLATNESS, runs[:-3])  # four methods
+    by_id = claims(FLATNESS, runs)
+    sign, verdict = ("+", HOLDS) if together else ("-", FAILS)
+    rank = by_id["rank-correlation/ece/hessian-sharpness"]
+    assert rank.statement == "the better calibrated a method, the flatter its minimum"
+    assert rank.measured == f"rank r over 5 methods {sign}1.00 [{sign}1.00, {sign}1.00] (n=3)"
+    assert (rank.estimate, rank.verdict, rank.n) == (pytest.approx(1.0 if together else -1.0), verdict, (3,))
+    flatter = by_id["hessian-sharpness/sgd-focal/sgd"]
+    assert (flatter.statement, flatter.verdict) == ("focal loss ends flatter than SGD", FAILS if together else HOLDS)
+    assert rank.id not in claims(FLATNESS, runs[:-3])  # four methods
 
 
-@pytest.mark.parametrize(
-    ("name", "analysis"), [("methods", METHODS), ("sam-variants", SAM_VARIANTS), ("rho-gamma", RHO_GAMMA)]
-)
-def test_digits_have_every_method_that_a_claim_names(name: str, analysis: object) -> None:
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_digits_have_every_method_that_a_claim_names(name: str) -> None:
     specs = read_study(name, scale="digits").specs
-    runs = [Trajectory(spec, [{"step": 1.0}]) for spec in specs if spec.seed == 0]
-    rows = analysis.outcome(runs)["claims"].rows  # type: ignore[attr-defined]
-    texts = {row[0].partition(" (")[0] for row in rows}
-    assert {claim.text for claim in analysis.claims} <= texts  # type: ignore[attr-defined]
+    runs = [Trajectory.of(spec, [{"step": 1.0}]) for spec in specs if spec.seed == 0]
+    statements = {claim.statement for claim in COMPARISONS[name].outcome(runs).claims}
+    assert {contrast.statement for contrast in COMPARISONS[name].contrasts} <= statements
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_brings_a_figure_and_the_paper_s_title(name: str) -> None:
+    analysis = load_analysis(read_study(name).analysis)
+    assert len(figures_of(analysis)) == 1
+    assert analysis.outcome([]).title.startswith("What the paper ")

@@ -1,3 +1,4 @@
+import math
 from pathlib import Path
 
 import pytest
@@ -7,12 +8,16 @@ from surefoot.diagnosis.bins import stored_bins
 from surefoot.report.study import write_page, write_tables
 from surefoot.runs.build import build
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.trajectory import Row
-from surefoot.studies.correlation import Trajectory
+from surefoot.runs.trajectory import Row, Trajectory
+from surefoot.studies.claim import Verdict
 from surefoot.studies.paired import last, overconfidence
 from surefoot.studies.study import read_study
+from surefoot.studies.study_outcome import StudyOutcome
+from surefoot_papers.sam_calibration.versus_sgd import FIGURES
 from surefoot_papers.sam_calibration.versus_sgd.analysis import along, at_share, check, moments_below, outcome, paired
 from surefoot_papers.sam_calibration.versus_sgd.figure import beside
+
+HOLDS, FAILS, UNDECIDED = Verdict.REPRODUCED, Verdict.NOT_SEEN, Verdict.INCONCLUSIVE
 
 OBSERVERS = {"curvature": False, "reliability": {}, "posthoc": {"maps": ["temperature", "isotonic"]}}
 
@@ -41,7 +46,7 @@ def run(optimizer: str, seed: int, eces: list[float], *, tce: float, confidence:
         }
         for k, ece in enumerate(eces)
     ]
-    return Trajectory(RunSpec.from_dict(spec), rows)
+    return Trajectory.of(RunSpec.from_dict(spec), rows)
 
 
 RUNS = [
@@ -56,6 +61,9 @@ def test_values_of_a_run() -> None:
     assert along("test/ece")(RUNS[0]) == pytest.approx(0.175)  # without the first
     assert at_share("test/ece", 0.5)(RUNS[0]) == 0.2
     assert at_share("test/ece", 0.25)(RUNS[3]) == 0.2
+    assert along("test/ece_temperature")(RUNS[3]) == pytest.approx(0.05)
+    assert math.isnan(along("test/never_measured")(RUNS[3]))
+    assert math.isnan(at_share("test/ece_temperature", 0.0)(RUNS[3]))  # not measured at the first step
     assert moments_below(RUNS, "sam", "sgd", "test/ece") == (3, 4)
     assert moments_below(RUNS, "csam", "sgd", "test/ece") == (0, 0)
 
@@ -68,7 +76,7 @@ def test_differences_are_paired_by_seed_and_may_be_of_two_quantities() -> None:
 
 
 def test_tables_keep_networks_apart() -> None:
-    ends, differences, course = outcome([*RUNS, *OTHER])["tables"]
+    ends, differences, course = outcome([*RUNS, *OTHER]).tables
     assert [row[:2] for row in ends.rows] == [
         ("resnet depth=8 on digits", "sgd"),
         ("resnet depth=8 on digits", "sam"),
@@ -91,26 +99,39 @@ def test_tables_keep_networks_apart() -> None:
 
 
 def test_claims() -> None:
-    rows = outcome([*RUNS, *OTHER])["claims"].rows
-    told = {(row[0].split()[1], row[1]): row[-1] for row in rows}
-    first, second = "depth=8", "depth=20"
-    assert told[first, "SGD is more confident than accurate"] == "holds"
-    assert told[second, "SGD is more confident than accurate"] == "does not hold"
-    assert told[first, "SAM's confidence is nearer to its accuracy"] == "holds"
-    assert told[first, "SAM has a lower ECE than SGD"] == "holds"
-    assert told[second, "SAM has a lower ECE than SGD"] == "cannot tell at this scale"
-    assert told[first, "SAM as it is has a lower ECE than SGD after temperature"] == "does not hold"
-    assert told[first, "SAM as it is has a lower ECE than SGD after isotonic"] == "cannot tell at this scale"
-    assert told[first, "SAM's ECE is lower along training"] == "holds"
-    assert told[first, "SAM lowers ECE by more than TCE"] == "holds"
-    measured = next(row[2] for row in rows if row[1] == "SAM's ECE is lower along training")
-    assert measured.endswith("; lower at 3 of 4 moments")
+    by_id = {claim.id: claim for claim in outcome([*RUNS, *OTHER]).claims}
+    first, second = "resnet-depth-8-on-digits", "resnet-depth-20-on-digits"
+    for id, statement, verdict in (
+        (f"overconfidence/sgd/{first}", "SGD is more confident than accurate", HOLDS),
+        (f"overconfidence/sgd/{second}", "SGD is more confident than accurate", FAILS),
+        (f"confidence-gap/sam/sgd/{first}", "SAM's confidence is nearer to its accuracy", HOLDS),
+        (f"ece/sam/sgd/{first}", "SAM has a lower ECE than SGD", HOLDS),
+        (f"ece/sam/sgd/{second}", "SAM has a lower ECE than SGD", UNDECIDED),
+        (
+            f"ece-after-map/temperature/sam/sgd/{first}",
+            "SAM as it is has a lower ECE than SGD after temperature",
+            FAILS,
+        ),
+        (
+            f"ece-after-map/isotonic/sam/sgd/{first}",
+            "SAM as it is has a lower ECE than SGD after isotonic",
+            UNDECIDED,
+        ),
+        (f"along-training/ece/sam/sgd/{first}", "SAM's ECE is lower along training", HOLDS),
+        (f"ece-beyond-tce/sam/sgd/{first}", "SAM lowers ECE by more than TCE", HOLDS),
+    ):
+        assert (by_id[id].statement, by_id[id].verdict) == (statement, verdict)
+    close = by_id[f"confidence-close/sam/{first}"]
+    assert close.statement == "SAM's confidence is within 2 points of its accuracy"
+    assert close.estimate == pytest.approx(2.0)
+    assert by_id[f"ece/sam/sgd/{first}"].setting == "resnet depth=8 on digits"
+    assert by_id[f"ece/sam/sgd/{first}"].n == (3,)
+    assert by_id[f"along-training/ece/sam/sgd/{first}"].measured.endswith("; lower at 3 of 4 moments")
+    assert by_id[f"along-training/ece/sam/sgd/{second}"].measured == ""  # SAM has no run there
 
 
 def test_figure_and_files(tmp_path: Path) -> None:
-    runs = [
-        (each.spec, each.rows) for each in [*RUNS, *OTHER[:1], run("sam", 0, [0.3], tce=0.1, confidence=0.7, depth=20)]
-    ]
+    runs = [*RUNS, *OTHER[:1], run("sam", 0, [0.3], tce=0.1, confidence=0.7, depth=20)]
     figure = beside(runs)
     for label in (
         "sgd, seed 0",
@@ -122,15 +143,17 @@ def test_figure_and_files(tmp_path: Path) -> None:
     ):
         assert f">{label}<" in figure, label
     assert figure == beside(runs)
-    about = {"study": "s", "scale": "s", "title": "t", "about": "a", "num_runs": {"done": 9}, "not_done": []}
-    told = {**about, "seeds": [0], "origins": [], "notes": [], **outcome(RUNS)}
-    write_tables(tmp_path, told)
-    write_page(tmp_path, told, runs)
+    parts = {"file": None, "axes": {}, "runs": (), "seeds": (0,), "origins": (), "notes": (), "costs": ()}
+    about = {"study": "sam-versus-sgd", "scale": "s", "title": "t", "about": "a", **parts}
+    study = StudyOutcome(**about, outcome=outcome(RUNS), figures=FIGURES)
+    write_tables(tmp_path, study)
+    write_page(tmp_path, study, runs)
     assert (tmp_path / "sam_versus_sgd.svg").read_text() == figure
+    assert ">sam, seed 0<" in beside([*RUNS, *OTHER])  # a network may lack a method
 
 
 def test_bins_are_read_from_a_row() -> None:
-    (full,) = stored_bins(RUNS[0].rows[-1], "test")
+    (full,) = stored_bins(RUNS[0].at(-1), "test")
     assert (full.left, full.right) == (0.5, 1)
     assert (full.count, full.confidence, full.accuracy) == (50, 0.8, 0.7)
     assert (full.low, full.high) == pytest.approx((0.5624, 0.8090), abs=1e-4)  # Wilson's of 35 of 50

@@ -1,34 +1,43 @@
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from surefoot.report.study import write_page, write_tables
 from surefoot.runs.spec import RunSpec
-from surefoot.runs.trajectory import Row
-from surefoot.studies.correlation import Trajectory
+from surefoot.runs.trajectory import Row, Trajectory
+from surefoot.studies.claim import Claim, Verdict
 from surefoot.studies.study import read_study
-from surefoot_papers.sam_calibration.shift.analysis import CLAIMS, check, foreign_means, outcome, with_means
+from surefoot.studies.study_outcome import StudyOutcome
+from surefoot_papers.sam_calibration.shift import FIGURES
+from surefoot_papers.sam_calibration.shift._contrasts import CONTRASTS
+from surefoot_papers.sam_calibration.shift._means import ood_means, with_means
+from surefoot_papers.sam_calibration.shift.analysis import check, outcome
 from surefoot_papers.sam_calibration.shift.figure import severities
 
+HOLDS, FAILS = Verdict.REPRODUCED, Verdict.NOT_SEEN
 
-def row(ece: float, *, apart: float = 0.7) -> Row:
+
+def last_row(ece: float, *, apart: float = 0.7) -> Row:
     """ECE rises with severity by 0.01 from `ece`, under noise from twice that."""
-    found: Row = {"step": 9.0, "test/ece": ece, "test/accuracy": 0.8}
+    row: Row = {"step": 9.0, "test/ece": ece, "test/accuracy": 0.8}
     for name, factor in (("motion_blur", 1), ("defocus_blur", 1), ("impulse_noise", 2)):
         for severity in (1, 5):
             where = f"{name}-{severity}"
-            found |= {f"{where}/accuracy": 0.5 + ece, f"{where}/ece": factor * ece + severity / 100}
-            found |= {f"{where}/confidence": 0.7 + severity / 100} if severity == 5 else {}
-            found |= {f"{where}/ada_ece": 0.2, f"{where}/ece_temperature": None, f"{where}/auroc_ood": 0.6}
-            found |= {f"cifar100-5k-{where}/auroc_ood": apart + severity / 100}
-    return found | {"svhn-2k/auroc_ood": apart, "svhn-2k/confidence": 0.5}
+            row |= {f"{where}/accuracy": 0.5 + ece, f"{where}/ece": factor * ece + severity / 100}
+            row |= {f"{where}/confidence": 0.7 + severity / 100} if severity == 5 else {}
+            row |= {f"{where}/ada_ece": 0.2, f"{where}/ece_temperature": None, f"{where}/auroc_ood": 0.6}
+            row |= {f"cifar100-5k-{where}/auroc_ood": apart + severity / 100}
+    return row | {"svhn-2k/auroc_ood": apart, "svhn-2k/confidence": 0.5}
 
 
 def run(optimizer: str, seed: int, ece: float, **parts: Any) -> Trajectory:
     apart = parts.pop("apart", 0.7)
     tree = {"optimizer": {"name": optimizer, "lr": 0.1}, "budget": 9, "seed": seed, **parts}
-    return Trajectory(RunSpec.from_dict(tree), [{"step": 0.0, "test/ece": 0.9}, row(ece, apart=apart)])
+    return Trajectory.of(RunSpec.from_dict(tree), [{"step": 0.0, "test/ece": 0.9}, last_row(ece, apart=apart)])
 
 
 RUNS = [
@@ -39,19 +48,22 @@ RUNS = [
 
 
 def test_means_are_over_severities_corruptions_and_foreign_sets() -> None:
-    found = with_means(row(0.1))
-    assert found["motion_blur/ece"] == pytest.approx(0.13)
-    assert found["impulse_noise/ece"] == pytest.approx(0.23)
-    assert found["shifted/ece"] == pytest.approx((2 * 0.13 + 0.23) / 3)
-    assert "shifted/ece_temperature" not in found  # nothing was measured
-    assert foreign_means(row(0.1)) == pytest.approx({"cifar100-5k-c/auroc_ood": 0.73, "svhn-2k/auroc_ood": 0.7})
-    assert found["foreign/auroc_ood"] == pytest.approx((0.73 + 0.7) / 2)
-    assert "foreign/auroc_ood" not in with_means({"test/ece": 0.1})
+    measured = run("sgd", 0, 0.1)
+    whole = with_means(measured)
+    assert whole.last("motion_blur/ece") == pytest.approx(0.13)
+    assert whole.last("impulse_noise/ece") == pytest.approx(0.23)
+    assert whole.last("shifted/ece") == pytest.approx((2 * 0.13 + 0.23) / 3)
+    assert math.isnan(whole.first("shifted/ece"))  # nothing was measured at the first step
+    assert not whole.has("shifted/ece_temperature")  # nor ever
+    assert {key: column[-1] for key, column in ood_means(measured).items()} == pytest.approx(
+        {"cifar100-5k-c/auroc_ood": 0.73, "svhn-2k/auroc_ood": 0.7}
+    )
+    assert whole.last("foreign/auroc_ood") == pytest.approx((0.73 + 0.7) / 2)
+    assert "foreign/auroc_ood" not in with_means(Trajectory.of(measured.spec, [{"test/ece": 0.1}]))
 
 
 def test_tables() -> None:
-    found = outcome(RUNS)
-    scores, off, by_corruption, by_severity = found["tables"]
+    scores, off, by_corruption, by_severity = outcome(RUNS).tables
     assert scores.columns == (
         "method",
         "accuracy %",
@@ -82,8 +94,8 @@ def test_tables() -> None:
 
 def test_options_are_named_where_names_alone_do_not_tell_methods_apart() -> None:
     def methods(rhos: list[float]) -> list[str]:
-        runs = [*RUNS[:3], *(Trajectory(sam(rho), [row(0.1)]) for rho in rhos)]
-        return [str(line[0]) for line in outcome(runs)["tables"][0].rows]
+        runs = [*RUNS[:3], *(Trajectory.of(sam(rho), [last_row(0.1)]) for rho in rhos)]
+        return [str(line[0]) for line in outcome(runs).tables[0].rows]
 
     def sam(rho: float) -> RunSpec:
         return RunSpec.from_dict({"optimizer": {"name": "sam", "lr": 0.1, "rho": rho}, "budget": 9})
@@ -92,14 +104,32 @@ def test_options_are_named_where_names_alone_do_not_tell_methods_apart() -> None
     assert methods([0.1, 0.2]) == ["sgd", "sam rho=0.1", "sam rho=0.2"]
 
 
+def claims(runs: list[Trajectory]) -> dict[str, Claim]:
+    """By id."""
+    return {claim.id: claim for claim in outcome(runs).claims}
+
+
 def test_claims() -> None:
-    told = {line[0]: line[-1] for line in outcome(RUNS)["claims"].rows}
-    assert 0 < len(told) < len(CLAIMS)  # those whose methods there are
-    assert told["SAM is better calibrated than SGD under motion blur"] == "holds"
-    assert told["SAM is more accurate than SGD under corruption"] == "does not hold"
-    assert told["SAM tells foreign images from its own better than SGD"] == "holds"
-    assert told["an ensemble lowers the ECE of SGD"] == "holds"
-    assert "CSAM is better calibrated than ACLS under corruption" not in told
+    by_id = claims(RUNS)
+    assert 0 < len(by_id) < len(CONTRASTS)  # those whose methods there are
+    for id, statement, verdict in (
+        (
+            "ece-corrupted/optimizers/sam/sgd/motion-blur",
+            "SAM is better calibrated than SGD under motion blur",
+            HOLDS,
+        ),
+        ("accuracy-corrupted/optimizers/sam/sgd", "SAM is more accurate than SGD under corruption", FAILS),
+        ("auroc-ood/optimizers/sam/sgd", "SAM tells foreign images from its own better than SGD", HOLDS),
+        ("ece-ensemble/deep-ensemble/sgd", "an ensemble lowers the ECE of SGD", HOLDS),
+        ("ece/sam/sgd", "SAM is better calibrated than SGD on clean images", HOLDS),
+    ):
+        assert (by_id[id].statement, by_id[id].verdict) == (statement, verdict)
+    assert by_id["ece/sam/sgd"].estimate == pytest.approx(-5.0)
+    assert "ece-corrupted/losses/csam/acls" not in by_id
+
+
+def test_every_contrast_has_an_id_of_its_own() -> None:
+    assert len({contrast.claim_id for contrast in CONTRASTS}) == len(CONTRASTS)
 
 
 @pytest.mark.parametrize("better", [True, False])
@@ -112,35 +142,36 @@ def test_gains_of_ensembles_are_set_against_each_other(better: bool) -> None:
         ("deep_ensemble", 0.1, "the gain from an ensemble on foreign images is larger for SAM than for SGD"),
         ("mc_dropout", -0.1, "the harm of MC-Dropout on foreign images is larger for SAM than for SGD"),
     ):
+        id = f"auroc-ood-change/{name.replace('_', '-')}/sam/sgd"
         less, more = (0.3 * gain, gain) if better else (gain, 0.3 * gain)
         runs = [*RUNS[:6], *some("sgd", name, 0.7 + less), *some("sam", name, 0.8 + more)]
-        rows = {line[0]: line for line in outcome(runs)["claims"].rows}
-        assert rows[text][-1] == ("holds" if better else "does not hold")
-        assert rows[text][1].startswith(f"OOD AUROC % foreign: {70 * gain * (1 if better else -1):+.2f} ")
+        claim = claims(runs)[id]
+        assert (claim.statement, claim.verdict) == (text, HOLDS if better else FAILS)
+        assert claim.measured.startswith(f"OOD AUROC % foreign: {70 * gain * (1 if better else -1):+.2f} ")
 
 
-@pytest.mark.parametrize(("accuracy", "expected"), [(0.795, "holds"), (0.77, "does not hold")])
-def test_almost_as_accurate_is_at_most_a_point_below(accuracy: float, expected: str) -> None:
+@pytest.mark.parametrize(("accuracy", "expected"), [(0.795, HOLDS), (0.77, FAILS)])
+def test_almost_as_accurate_is_at_most_a_point_below(accuracy: float, expected: Verdict) -> None:
     runs = [*RUNS]
     for optimizer, value in (("sam", 0.8), ("sgd", accuracy)):
         for seed in (3, 4, 5):
             made = run(optimizer, seed, 0.02, ensemble={"name": "deep_ensemble"})
-            made.rows[-1]["test/accuracy"] = value + 0.001 * (seed % 2)
-            runs.append(made)
-    told = {line[0]: line[-1] for line in outcome(runs)["claims"].rows}
-    assert told["an ensemble of SGD is almost as accurate as one of SAM, at most a point below"] == expected
+            changed = np.array([np.nan, value + 0.001 * (seed % 2)])
+            runs.append(replace(made, columns={**made.columns, "test/accuracy": changed}))
+    claim = claims(runs)["accuracy-close/sgd-deep-ensemble/sam-deep-ensemble"]
+    assert claim.statement == "an ensemble of SGD is almost as accurate as one of SAM, at most a point below"
+    assert claim.verdict is expected
 
 
 def test_figure_and_files(tmp_path: Path) -> None:
-    runs = [(each.spec, each.rows) for each in RUNS]
-    figure = severities(runs)
+    figure = severities(RUNS)
     for label in ("motion blur", "impulse noise", "sgd + deep_ensemble", "severity", "ECE"):
         assert f">{label}<" in figure, label
-    assert figure == severities(runs)
-    about = {"study": "shift", "scale": "s", "title": "t", "about": "a", "num_runs": {"done": 9}, "not_done": []}
-    told = {**about, "seeds": [0], "origins": [], "notes": [], **outcome(RUNS)}
-    write_tables(tmp_path, told)
-    write_page(tmp_path, told, runs)
+    parts = {"file": None, "axes": {}, "runs": (), "seeds": (0,), "origins": (), "notes": (), "costs": ()}
+    about = {"study": "shift", "scale": "s", "title": "t", "about": "a", **parts}
+    study = StudyOutcome(**about, outcome=outcome(RUNS), figures=FIGURES)
+    write_tables(tmp_path, study)
+    write_page(tmp_path, study, RUNS)
     assert (tmp_path / "shift.svg").read_text() == figure
     assert (tmp_path / "by-severity.csv").read_text().count("\n") == 19
 
@@ -153,5 +184,5 @@ def test_what_the_study_needs_is_checked() -> None:
 @pytest.mark.parametrize("scale", ["digits", "paper"])
 def test_these_scales_have_every_method(scale: str) -> None:
     methods = {spec.method for spec in read_study("shift", scale=scale).specs}
-    named = {name for claim in CLAIMS for name in (claim.better, claim.than)}
+    named = {name for contrast in CONTRASTS for name in (contrast.better, contrast.than)}
     assert methods == named
