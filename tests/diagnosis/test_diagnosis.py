@@ -73,7 +73,7 @@ def test_underconfidence_is_called_so() -> None:
 def test_a_difference_within_noise_is_not_called_one() -> None:
     finding = finding_of("confidence", Facts("x", test=side(0.71, 0.7, p_value=0.4)))
     assert finding.verdict == "fine"
-    assert "No over- or underconfidence can be told" in finding.sentence
+    assert "No over- or underconfidence is significant" in finding.sentence
 
 
 def test_errors_that_cancel_are_seen_by_the_ece() -> None:

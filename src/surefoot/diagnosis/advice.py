@@ -27,17 +27,19 @@ def advise(facts: Facts) -> tuple[Advice, ...]:
     lean = facts.test.whole.lean
     p_value = facts.test.p_value
     if lean == "undecided" and p_value is not None and p_value > 0.05:
-        told = f"Nothing to repair is seen: the ECE is one that a calibrated model may well have (p = {p_value:.2g})."
-        return (Advice("nothing", told, None, facts.subject),)
-    found = [*_repair(facts), *_own_course(facts)]
+        sentence = (
+            f"Nothing to repair is seen: the ECE is one that a calibrated model may well have (p = {p_value:.2g})."
+        )
+        return (Advice("nothing", sentence, None, facts.subject),)
+    advice = [*_repair(facts), *_own_course(facts)]
     if lean == "over" or (facts.test.whole.count is None and facts.test.whole.gap > 0):
-        found += _known(facts)
+        advice += _from_results(facts)
     else:
-        told = "The committed results are of overconfident models: they do not decide what helps this one."
-        found.append(Advice("undecided", told, None, "results/"))
+        sentence = "The committed results are of overconfident models: they do not decide what helps this one."
+        advice.append(Advice("undecided", sentence, None, "results/"))
     return (
-        *sorted((each for each in found if each.kind == "try"), key=lambda each: each.expected or 0.0),
-        *(each for each in found if each.kind != "try"),
+        *sorted((each for each in advice if each.kind == "try"), key=_expected),
+        *(each for each in advice if each.kind != "try"),
     )
 
 
@@ -47,10 +49,10 @@ def _repair(facts: Facts) -> list[Advice]:
     name, before, after = facts.repair.name, facts.repair.before, facts.repair.after
     size = f"ECE {before[0]:.3f} [{before[1]:.3f}, {before[2]:.3f}] -> {after[0]:.3f} [{after[1]:.3f}, {after[2]:.3f}]"
     if after[2] < before[1]:
-        told = f"Fit the post-hoc map `{name}` (surefoot calibrate): {size} on these samples, {facts.repair.how}."
-        return [Advice("try", told, after[0] - before[0], facts.subject)]
-    told = f"Whether the post-hoc map `{name}` helps is not decided: {size} on these samples, {facts.repair.how}."
-    return [Advice("undecided", told, after[0] - before[0], facts.subject)]
+        sentence = f"Fit the post-hoc map `{name}` (surefoot calibrate): {size} on these samples, {facts.repair.how}."
+        return [Advice("try", sentence, after[0] - before[0], facts.subject)]
+    sentence = f"Whether the post-hoc map `{name}` helps is not decided: {size} on these samples, {facts.repair.how}."
+    return [Advice("undecided", sentence, after[0] - before[0], facts.subject)]
 
 
 def _own_course(facts: Facts) -> list[Advice]:
@@ -67,19 +69,19 @@ def _own_course(facts: Facts) -> list[Advice]:
     step, lowest = min(near, key=lambda item: item[1])
     if step == course[-1][0]:
         return []
-    told = (
+    sentence = (
         f"End at step {step}: {split} ECE was {lowest:.3f} there and is {course[-1][1]:.3f} at the end, accuracy "
         f"{accuracy[step]:.3f} and {final:.3f}."
     )
     if split == "test":
-        told += (
+        sentence += (
             " Picked on the test samples themselves, so it promises too much: hold out validation samples to decide."
         )
     change = lowest - course[-1][1]
-    return [Advice("undecided" if split == "test" else "try", told, change, f"the {split} rows of this run")]
+    return [Advice("undecided" if split == "test" else "try", sentence, change, f"the {split} rows of this run")]
 
 
-def _known(facts: Facts) -> list[Advice]:
+def _from_results(facts: Facts) -> list[Advice]:
     if facts.run is None:
         return [_pooled([item for item in evidence() if item.kind == kind]) for kind in ("stop", "optimizer")]
     optimizer = facts.run.optimizer
@@ -91,8 +93,8 @@ def _known(facts: Facts) -> list[Advice]:
         Advice("try", f"{_capital(item.change)}: {_size(item)}; {item.how}.", item.ece.mean, f"results/{item.source}")
         for item in helping
     ]
-    told = {each.change for each in helping}
-    others = [item for item in fits if item.kind == "optimizer" and not item.ece.decided and item.change not in told]
+    helpful = {each.change for each in helping}
+    others = [item for item in fits if item.kind == "optimizer" and not item.ece.decided and item.change not in helpful]
     if others:
         names = ", ".join(dict.fromkeys(item.to for item in others))
         best = min(others, key=lambda item: item.ece.mean)
@@ -121,6 +123,10 @@ def _pooled(items: list[Evidence]) -> Advice:
         "model was trained on after it; the file does not say."
     )
     return Advice("try", sentence, max(helping), _sources(items))
+
+
+def _expected(advice: Advice) -> float:
+    return math.inf if advice.expected is None else advice.expected
 
 
 def _size(item: Evidence) -> str:

@@ -56,8 +56,8 @@ class Diagnosis:
 
 def diagnose(facts: Facts) -> Diagnosis:
     """Apply every rule that the facts suffice for."""
-    found = (rule(facts) for rule in RULES.values())
-    return Diagnosis(facts.subject, tuple(each for each in found if each is not None), advise(facts))
+    findings = (rule(facts) for rule in RULES.values())
+    return Diagnosis(facts.subject, tuple(each for each in findings if each is not None), advise(facts))
 
 
 def _ended(facts: Facts) -> Finding | None:
@@ -99,7 +99,10 @@ def _confidence(facts: Facts) -> Finding | None:
             return Finding("confidence", "look", sentence, numbers)
         p = "" if test.p_value is None else f", p = {test.p_value:.2g} under perfect calibration"
         return Finding(
-            "confidence", "fine", f"No over- or underconfidence can be told on test samples: {size}, {ece}{p}.", numbers
+            "confidence",
+            "fine",
+            f"No over- or underconfidence is significant on test samples: {size}, {ece}{p}.",
+            numbers,
         )
     sentence = f"The model is {whole.lean}confident on test samples: {size}, {ece}."
     return Finding("confidence", "look", sentence, numbers)
@@ -120,10 +123,10 @@ def _confidences(facts: Facts) -> Finding | None:
 def _parts(rule: str, groups: Sequence[Group], one: str, many: str) -> Finding:
     """Which groups are off beyond doubt, the largest share of the total gap first."""
     off = [each for each in groups if each.lean != "undecided"]
-    off.sort(key=lambda each: -abs(each.gap) * (each.count or 0))
+    off.sort(key=lambda each: -abs(each.gap) * (each.count if each.count is not None else 1))
     numbers: dict[str, Any] = {"off": [each.name for each in off], "of": len(groups)}
     if not off:
-        sentence = f"None of the {len(groups)} {many} can be told to be off by itself."
+        sentence = f"None of the {len(groups)} {many} is significantly miscalibrated by itself."
         return Finding(rule, "fine", sentence, numbers)
     named = "; ".join(
         f"{one} {each.name}: {each.lean}confident by {100 * abs(each.gap):.1f} points "

@@ -16,7 +16,7 @@ from surefoot.report.page import Chart, findings
 from surefoot.report.plots import colour_of, evenly
 from surefoot.runs.trajectory import Trajectory
 
-MOST_RUNS = 200  # on one page; more are sampled, and said
+MOST_RUNS = 200  # on one page; more are sampled, and the page says so
 MOST_ROWS = 50  # of one run
 _SPLITS = ("train", "test")
 
@@ -151,7 +151,7 @@ def overview(facts: Sequence[Facts]) -> tuple[tuple[str, str], ...]:
     """How the runs of a study end, taken together."""
     tested = [(each.subject, each.test) for each in facts if each.test is not None]
     if not tested:
-        return (("undecided", "No run has an observed test set: nothing can be said of the models' confidence."),)
+        return (("undecided", "No run has an observed test set: the models' confidence is not known."),)
     gaps = sorted(test.whole.gap for _, test in tested)
     middle = gaps[len(gaps) // 2]
     sentences: list[tuple[str, str]] = [

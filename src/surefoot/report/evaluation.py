@@ -63,13 +63,13 @@ def evaluation_page(
 
 def diagram_charts(name: str, bins: "Sequence[ReliabilityBin]", *, level: float) -> tuple[Chart, ...]:
     """The reliability diagram and the histogram of fixed bins."""
-    held = [
+    numbers = [
         number
         for k, each in enumerate(bins)
-        if each.count
-        for number in (k, each.count, 1e4 * (each.confidence or 0.0), round((each.accuracy or 0.0) * each.count))
+        if each.confidence is not None and each.accuracy is not None
+        for number in (k, each.count, 1e4 * each.confidence, round(each.accuracy * each.count))
     ]
-    source = {"kind": "bins", "values": held}
+    source = {"kind": "bins", "values": numbers}
     return (
         Chart(
             f"reliability-{name}",
@@ -91,7 +91,7 @@ def class_table(classes: Sequence[Group], *, level: float) -> Table:
             f"{each.confidence:.3f}",
             f"{each.accuracy:.3f}",
             f"{each.gap:+.3f} [{each.low:+.3f}, {each.high:+.3f}]",
-            {"over": "overconfident", "under": "underconfident", "undecided": "cannot be told"}[each.lean],
+            {"over": "overconfident", "under": "underconfident", "undecided": "inconclusive"}[each.lean],
         )
         for each in classes
     )

@@ -76,7 +76,7 @@ def server(live: Live, *, host: str = "127.0.0.1", port: int = 0) -> tuple[Threa
                 self.wfile.write(data)
 
         def _content(self) -> tuple[int, str, str]:
-            if self.headers.get("Host", "") not in known:
+            if self.headers.get("Host", "") not in hosts:
                 return 403, "text/plain", "This name is not one that the page is served under.\n"
             given, _, what = self.path.partition("?")[0].lstrip("/").partition("/")
             if not secrets.compare_digest(given.encode(), token.encode()) or what not in ("", "state"):
@@ -91,8 +91,8 @@ def server(live: Live, *, host: str = "127.0.0.1", port: int = 0) -> tuple[Threa
         def log_message(self, format: str, *args: Any) -> None:
             """Says nothing: every look would be a line."""
 
-    found = ThreadingHTTPServer((host, port), Handler)
-    found.daemon_threads = True
-    taken = found.server_address[1]
-    known = {f"{name}:{taken}" for name in (host, "localhost", "127.0.0.1")}
-    return found, f"http://{host}:{taken}/{token}/"
+    serving = ThreadingHTTPServer((host, port), Handler)
+    serving.daemon_threads = True
+    taken = serving.server_address[1]
+    hosts = {f"{name}:{taken}" for name in (host, "localhost", "127.0.0.1")}
+    return serving, f"http://{host}:{taken}/{token}/"

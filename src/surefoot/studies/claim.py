@@ -64,8 +64,8 @@ class Claim:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Claim":
         """Read what `to_dict` wrote."""
-        known = {field.name: record[field.name] for field in fields(cls) if field.name in record}
-        return cls(**{**known, "verdict": Verdict(record["verdict"]), "n": tuple(record["n"])})
+        values = {field.name: record[field.name] for field in fields(cls) if field.name in record}
+        return cls(**{**values, "verdict": Verdict(record["verdict"]), "n": tuple(record["n"])})
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,6 @@ def difference_from(
 def _values(
     runs: Sequence[Trajectory], variant: str, value: Callable[[Trajectory], float], *, logs: bool
 ) -> dict[tuple[float, int], float]:
-    known = {(run.lr, run.spec.seed): value(run) for run in runs if run.spec.variant == variant}
-    finite = {key: number for key, number in known.items() if math.isfinite(number)}
+    values = {(run.lr, run.spec.seed): value(run) for run in runs if run.spec.variant == variant}
+    finite = {key: number for key, number in values.items() if math.isfinite(number)}
     return {key: math.log(max(number, _TINY)) if logs else number for key, number in finite.items()}

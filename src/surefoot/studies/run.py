@@ -36,9 +36,7 @@ def missing(study: Study, root: Path, *, rerun: Rerun = "none") -> list[Trial]:
                 other = f"the study {record['study']} at scale {record['scale']}"
                 raise ValueError(f"{root} holds {other}: choose another folder.")
     if is_archive(root):
-        raise ValueError(
-            f"{root} is an archive, whose runs cannot be done in place: reuse it from another folder."
-        )
+        raise ValueError(f"{root} is an archive, whose runs cannot be done in place: reuse it from another folder.")
     analysis = load_analysis(study.analysis, folder=Path(study.file).parent if study.file else None)
     for spec in study.specs:
         analysis.check(spec)

@@ -142,14 +142,14 @@ def _axes(roles: Any, specs: Sequence[RunSpec]) -> dict[str, tuple[str, ...]]:
         if entries.count(entry) > 1:
             raise ValueError(f"[axes] names `{entry}` twice: a key has one role.")
     role_of = {entry: role for role, entries in roles.items() for entry in entries}
-    found: dict[str, list[str]] = {role: [] for role in _ROLES}
+    by_role: dict[str, list[str]] = {role: [] for role in _ROLES}
     for key in _varied(specs):
         holding = [entry for entry in role_of if f"{key}.".startswith(f"{entry}.")]
         if not holding:
-            told = "scientific (asked about), nuisance (varied beside it) or fixed (bound to another)"
-            raise ValueError(f"`{key}` varies: say in [axes] whether it is {told}.")
-        found[role_of[max(holding, key=len)]].append(key)
-    return {role: tuple(keys) for role, keys in found.items()}
+            roles_text = "scientific (asked about), nuisance (varied beside it) or fixed (bound to another)"
+            raise ValueError(f"`{key}` varies: say in [axes] whether it is {roles_text}.")
+        by_role[role_of[max(holding, key=len)]].append(key)
+    return {role: tuple(keys) for role, keys in by_role.items()}
 
 
 def _varied(specs: Sequence[RunSpec]) -> list[str]:
@@ -158,19 +158,19 @@ def _varied(specs: Sequence[RunSpec]) -> list[str]:
     for spec in specs:
         for keys, value in _leaves(spec.to_dict()):
             values.setdefault(".".join(keys), []).append(repr(value))
-    return [key for key, held in values.items() if len(set(held)) > 1 or len(held) < len(specs)]
+    return [key for key, each in values.items() if len(set(each)) > 1 or len(each) < len(specs)]
 
 
-def _check_keys(where: str, tree: Any, known: Mapping[str, Any], *, more: Sequence[str] = ()) -> None:
+def _check_keys(where: str, tree: Any, types: Mapping[str, Any], *, more: Sequence[str] = ()) -> None:
     if not isinstance(tree, Mapping):
         raise ValueError(f"{where} must be a table, got {tree!r}.")
     for key in tree:
-        if key not in known and key not in more:
-            raise unknown(f"key in {where}", key, [*known, *more])
-    for key in known:
+        if key not in types and key not in more:
+            raise unknown(f"key in {where}", key, [*types, *more])
+    for key in types:
         if key not in tree:
             raise ValueError(f"{where} needs `{key}`.")
-        check_type(key, tree[key], known[key])
+        check_type(key, tree[key], types[key])
 
 
 def _points(common: Mapping[str, Any], block: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
