@@ -66,7 +66,7 @@ claims: setup-dev  ## write results/CLAIMS.md from the committed results
 	$(BIN)/python -m surefoot_papers.claims_page results
 
 evidence: setup-dev  ## write the evidence that diagnoses cite, from the committed results
-	$(BIN)/python -m surefoot.diagnosis.evidence results
+	$(BIN)/python -m surefoot_papers.evidence results
 
 # torch-uncertainty's and curvlinops' own requirements would replace torch and bring a torchvision that does not match it
 .venv-peers/is-set-up: pyproject.toml constraints.txt benchmarks/peers.txt

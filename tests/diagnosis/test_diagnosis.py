@@ -3,20 +3,17 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from surefoot.diagnosis.advice import advise
 from surefoot.diagnosis.diagnosis import RULES, Finding, diagnose
-from surefoot.diagnosis.evidence import evidence, gather
+from surefoot.diagnosis.evidence import evidence
 from surefoot.diagnosis.facts import Facts, Repair, edge, run_facts
 from surefoot.diagnosis.profile import Group, Profile, Sample
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.trajectory import Row, Trajectory
-
-RESULTS = Path(__file__).parents[2] / "results"
 
 
 def side(confidence: float, accuracy: float, *, count: int | None = 1000, split: str = "test", **parts: Any) -> Profile:
@@ -229,54 +226,6 @@ def test_an_earlier_step_picked_on_test_samples_is_not_decided() -> None:
     assert finding.kind == "try"
 
 
-def test_the_packaged_evidence_is_what_the_committed_results_say() -> None:
-    assert list(evidence()) == gather(RESULTS), "python -m surefoot.diagnosis.evidence results"
-
-
-def test_an_effect_by_hand() -> None:
-    held = {
-        (item.change, item.source): item for item in evidence() if item.kind == "optimizer" and item.optimizer == "gd"
-    }
-    item = held["train with sam rho=0.1 in place of gd", "interventions/digits"]
-    table = (RESULTS / "interventions/digits/tables.md").read_text()
-    assert str(item.ece) in table  # the study's own analysis, by other code
-
-
 def test_a_record_is_json_without_nan() -> None:
     record = diagnose(facts_of(spec(), rows([1.0, 2.0]))).record()
     assert json.loads(json.dumps(record, allow_nan=False))["subject"] == "gd lr=0.1 seed=0"
-
-
-@pytest.mark.parametrize(
-    ("optimizer", "steps", "margin", "told"),
-    [
-        ({"name": "sam", "rho": 0.1}, 10, -1.0, 1),
-        ({"name": "sam", "rho": 0.1}, 5, -1.0, 0),
-        ({"name": "muon"}, 10, -1.0, 2),  # in place of gd, and gd in place of it
-        ({"name": "muon"}, 10, 1.0, 0),
-        ({"name": "sam", "rho": 0.1}, 10, 1.0, 1),  # pairs of one learning rate
-    ],
-)
-def test_optimizers_that_did_not_train_alike_are_no_evidence(
-    tmp_path: Path, optimizer: dict[str, object], steps: int, margin: float, told: int
-) -> None:
-    for study in ("coupling/digits", "coupling/cifar-small", "interventions/digits"):
-        (tmp_path / study / "runs").mkdir(parents=True)
-    shift = 1.0 if optimizer["name"] == "muon" else 0.0
-    for change, last, least, own in (({"name": "gd"}, 10, -1.0, 0.0), (optimizer, steps, margin, shift)):
-        for lr in (0.1, 0.2):
-            spec = RunSpec.from_dict({"optimizer": {"lr": lr + own, **change}, "budget": 20})
-            folder = tmp_path / "coupling/digits/runs" / spec.id
-            folder.mkdir()
-            row = {
-                "step": last,
-                "test/ece": lr,
-                "test/accuracy": 0.5,
-                "test/confidence": 0.9,
-                "train/margin_min": least,
-            }
-            (folder / "metrics.jsonl").write_text(json.dumps(row) + "\n")
-            (folder / "run.json").write_text(
-                json.dumps({"id": spec.id, "label": "", "spec": spec.to_dict(), "status": "done"})
-            )
-    assert len(gather(tmp_path)) == told
