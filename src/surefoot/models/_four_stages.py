@@ -5,6 +5,7 @@ from typing import Literal, Protocol
 from torch import Tensor, nn
 
 from surefoot.models._images import check_images
+from surefoot.models._residual_blocks import initialise_by_fan_out
 
 Stem = Literal["cifar", "imagenet"]
 
@@ -52,18 +53,9 @@ class FourStages(nn.Module):
                 channels = (width << stage) * block.expansion
         self.blocks = nn.Sequential(*blocks)
         self.head = nn.Linear(channels, num_classes)
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        initialise_by_fan_out(self)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits [N, K] of images [N, C, H, W]."""
         logits: Tensor = self.head(self.blocks(self.stem(inputs)).mean(dim=(2, 3)))
         return logits
-
-
-def projection(channels: int, width: int, *, stride: int) -> nn.Module:
-    """The shortcut: the identity where it fits, else a 1 x 1 convolution and batch norm."""
-    if stride == 1 and channels == width:
-        return nn.Identity()
-    return nn.Sequential(nn.Conv2d(channels, width, 1, stride=stride, bias=False), nn.BatchNorm2d(width))

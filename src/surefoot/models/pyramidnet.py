@@ -4,6 +4,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from surefoot.models._images import check_images
+from surefoot.models._residual_blocks import initialise_by_fan_out
 
 
 class PyramidNet(nn.Module):
@@ -30,14 +31,12 @@ class PyramidNet(nn.Module):
         channels = 16
         for place in range(3 * number):
             width = round(16 + alpha * (place + 1) / (3 * number))
-            blocks.append(_Block(channels, width, stride=2 if place in (number, 2 * number) else 1))
+            blocks.append(_PyramidBlock(channels, width, stride=2 if place in (number, 2 * number) else 1))
             channels = width
         self.blocks = nn.Sequential(*blocks)
         self.last = nn.Sequential(nn.BatchNorm2d(channels), nn.ReLU())
         self.head = nn.Linear(channels, num_classes)
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        initialise_by_fan_out(self)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits [N, K] of images [N, C, H, W]."""
@@ -45,7 +44,7 @@ class PyramidNet(nn.Module):
         return logits
 
 
-class _Block(nn.Module):
+class _PyramidBlock(nn.Module):
     def __init__(self, channels: int, width: int, *, stride: int) -> None:
         super().__init__()
         self.body = nn.Sequential(

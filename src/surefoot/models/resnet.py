@@ -2,11 +2,11 @@
 
 from typing import Literal
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from surefoot.models._images import check_images
+from surefoot.models._residual_blocks import BasicBlock, Shortcut, projection
 
 
 class ResNet(nn.Module):
@@ -30,7 +30,7 @@ class ResNet(nn.Module):
         super().__init__()
         if depth < 8 or (depth - 2) % 6:
             raise ValueError(f"`depth` must be 6 n + 2, as in 8, 20 or 56, got {depth}.")
-        if shortcut not in ("A", "B"):
+        if shortcut not in _SHORTCUTS:
             raise ValueError(f"`shortcut` must be 'A' or 'B', got {shortcut!r}.")
         check_images(input_shape)
         self.stem = nn.Sequential(
@@ -40,7 +40,8 @@ class ResNet(nn.Module):
         channels = 16
         for width in (16, 32, 64):
             for place in range((depth - 2) // 6):
-                blocks.append(_Block(channels, width, stride=2 if place == 0 and width > 16 else 1, shortcut=shortcut))
+                stride = 2 if place == 0 and width > 16 else 1
+                blocks.append(BasicBlock(channels, width, stride=stride, shortcut=_SHORTCUTS[shortcut]))
                 channels = width
         self.blocks = nn.Sequential(*blocks)
         self.head = nn.Linear(64, num_classes)
@@ -54,26 +55,8 @@ class ResNet(nn.Module):
         return logits
 
 
-class _Block(nn.Module):
-    def __init__(self, channels: int, width: int, *, stride: int, shortcut: str) -> None:
-        super().__init__()
-        self.body = nn.Sequential(
-            nn.Conv2d(channels, width, 3, stride=stride, padding=1, bias=False),
-            nn.BatchNorm2d(width),
-            nn.ReLU(),
-            nn.Conv2d(width, width, 3, padding=1, bias=False),
-            nn.BatchNorm2d(width),
-        )
-        self.skip: nn.Module = nn.Identity()
-        if stride > 1 or channels != width:
-            self.skip = (
-                _Padded(width - channels, stride)
-                if shortcut == "A"
-                else nn.Sequential(nn.Conv2d(channels, width, 1, stride=stride, bias=False), nn.BatchNorm2d(width))
-            )
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        return torch.relu(self.body(inputs) + self.skip(inputs))
+def _padding(channels: int, width: int, *, stride: int) -> nn.Module:
+    return nn.Identity() if stride == 1 and channels == width else _Padded(width - channels, stride)
 
 
 class _Padded(nn.Module):
@@ -84,3 +67,6 @@ class _Padded(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         thinned = inputs[:, :, :: self.stride, :: self.stride]
         return F.pad(thinned, (0, 0, 0, 0, self.more // 2, self.more - self.more // 2))
+
+
+_SHORTCUTS: dict[str, Shortcut] = {"A": _padding, "B": projection}

@@ -1,9 +1,7 @@
 """ResNet-18."""
 
-import torch
-from torch import Tensor, nn
-
-from surefoot.models._four_stages import FourStages, Stem, projection
+from surefoot.models._four_stages import FourStages, Stem
+from surefoot.models._residual_blocks import BasicBlock
 
 
 class ResNet18(FourStages):
@@ -19,26 +17,8 @@ class ResNet18(FourStages):
         super().__init__(
             input_shape=input_shape,
             num_classes=num_classes,
-            block=_Basic,
+            block=BasicBlock,
             num_blocks=(2, 2, 2, 2),
             stem=stem,
             width=width,
         )
-
-
-class _Basic(nn.Module):
-    expansion = 1
-
-    def __init__(self, channels: int, width: int, *, stride: int) -> None:
-        super().__init__()
-        self.body = nn.Sequential(
-            nn.Conv2d(channels, width, 3, stride=stride, padding=1, bias=False),
-            nn.BatchNorm2d(width),
-            nn.ReLU(),
-            nn.Conv2d(width, width, 3, padding=1, bias=False),
-            nn.BatchNorm2d(width),
-        )
-        self.skip = projection(channels, width, stride=stride)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        return torch.relu(self.body(inputs) + self.skip(inputs))

@@ -1,9 +1,7 @@
 """ResNet-50."""
 
-import torch
-from torch import Tensor, nn
-
-from surefoot.models._four_stages import FourStages, Stem, projection
+from surefoot.models._four_stages import FourStages, Stem
+from surefoot.models._residual_blocks import BottleneckBlock
 
 
 class ResNet50(FourStages):
@@ -21,30 +19,8 @@ class ResNet50(FourStages):
         super().__init__(
             input_shape=input_shape,
             num_classes=num_classes,
-            block=_Bottleneck,
+            block=BottleneckBlock,
             num_blocks=(3, 4, 6, 3),
             stem=stem,
             width=width,
         )
-
-
-class _Bottleneck(nn.Module):
-    expansion = 4
-
-    def __init__(self, channels: int, width: int, *, stride: int) -> None:
-        super().__init__()
-        wide = self.expansion * width
-        self.body = nn.Sequential(
-            nn.Conv2d(channels, width, 1, bias=False),
-            nn.BatchNorm2d(width),
-            nn.ReLU(),
-            nn.Conv2d(width, width, 3, stride=stride, padding=1, bias=False),
-            nn.BatchNorm2d(width),
-            nn.ReLU(),
-            nn.Conv2d(width, wide, 1, bias=False),
-            nn.BatchNorm2d(wide),
-        )
-        self.skip = projection(channels, wide, stride=stride)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        return torch.relu(self.body(inputs) + self.skip(inputs))

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.models._images import check_images
+from surefoot.models._residual_blocks import initialise_by_fan_out
 
 
 class WideResNet(nn.Module):
@@ -40,14 +41,14 @@ class WideResNet(nn.Module):
         for group in range(3):
             wide = (16 << group) * width
             for place in range((depth - 4) // 6):
-                blocks.append(_Block(channels, wide, stride=2 if group > 0 and place == 0 else 1, dropout=dropout))
+                blocks.append(
+                    _PreActivationBlock(channels, wide, stride=2 if group > 0 and place == 0 else 1, dropout=dropout)
+                )
                 channels = wide
         self.blocks = nn.Sequential(*blocks)
         self.last = nn.Sequential(nn.BatchNorm2d(channels), nn.ReLU())
         self.head = nn.Linear(channels, num_classes)
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        initialise_by_fan_out(self)
         nn.init.zeros_(self.head.bias)
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -56,7 +57,7 @@ class WideResNet(nn.Module):
         return logits
 
 
-class _Block(nn.Module):
+class _PreActivationBlock(nn.Module):
     def __init__(self, channels: int, width: int, *, stride: int, dropout: float) -> None:
         super().__init__()
         self.norm = nn.BatchNorm2d(channels)
