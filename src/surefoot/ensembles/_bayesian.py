@@ -1,4 +1,4 @@
-"""Ensembles whose training pays for what they know: the KL term."""
+"""Ensembles of draws from a distribution over weights, trained with a KL term."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from surefoot.ensembles._normal import check_positive
 from surefoot.ensembles.ensemble import Ensemble, EnsembleLoss, check_count
 from surefoot.losses import Batch, Loss, Objective
 
@@ -21,18 +22,22 @@ class BayesianLayer(nn.Module, ABC):
 class Bayesian(Ensemble):
     """An ensemble of draws from a distribution over weights, trained by the loss plus KL(distribution || prior) / N.
 
-    Layers bring the terms; `num_train` N is the size of the training set. The KL term's weight grows
+    Layers bring the terms; `num_train` N is the size of the training set. Predictions average `num_samples` draws;
+    deviations start at `first_std` and have the prior's `prior_std`. The KL term's weight grows
     from 1 / `anneal_steps` to 1 in so many gradients. Those taken so far, in training mode, are counted in the buffer
     `kl_step`, a part of the state; an optimizer that takes two per step counts twice.
     """
 
     kl_step: Tensor
 
-    def __init__(self, *, num_train: int, anneal_steps: int) -> None:
+    def __init__(
+        self, *, num_train: int, anneal_steps: int, num_samples: int, first_std: float, prior_std: float
+    ) -> None:
         super().__init__()
-        check_count("num_train", num_train)
-        check_count("anneal_steps", anneal_steps)
-        self.num_train, self.anneal_steps = num_train, anneal_steps
+        for name, count in (("num_train", num_train), ("anneal_steps", anneal_steps), ("num_samples", num_samples)):
+            check_count(name, count)
+        check_positive(first_std=first_std, prior_std=prior_std)
+        self.num_train, self.anneal_steps, self.num_samples = num_train, anneal_steps, num_samples
         self.register_buffer("kl_step", torch.zeros((), dtype=torch.int64))
 
     def kl(self) -> Tensor:

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from surefoot.ensembles._bayesian import Bayesian, BayesianLayer
 from surefoot.ensembles._convert import Layer, channels, converted, per_channel, without_bias
-from surefoot.ensembles._normal import check_positive, divergence, drawn, first_rho, signs
+from surefoot.ensembles._normal import divergence, drawn, first_rho, signs
 from surefoot.ensembles.batch_ensemble import rows, tiled, tiled_losses
 from surefoot.ensembles.ensemble import check_count
 from surefoot.losses import Batch, Loss
@@ -39,11 +39,15 @@ class Rank1(Bayesian):
         first_std: float = (1e-3 / (1 - 1e-3)) ** 0.5,
         prior_std: float = 0.1,
     ) -> None:
-        super().__init__(num_train=num_train, anneal_steps=anneal_steps)
+        super().__init__(
+            num_train=num_train,
+            anneal_steps=anneal_steps,
+            num_samples=num_samples,
+            first_std=first_std,
+            prior_std=prior_std,
+        )
         check_count("num_members", num_members)
-        check_count("num_samples", num_samples)
-        check_positive(first_std=first_std, prior_std=prior_std)
-        self.num_members, self.num_samples = num_members, num_samples
+        self.num_members = num_members
         self.model = converted(
             model, lambda layer: Rank1Layer(layer, num_members=num_members, first_std=first_std, prior_std=prior_std)
         )

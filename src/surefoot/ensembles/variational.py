@@ -9,8 +9,7 @@ from torch.nn import functional as F
 
 from surefoot.ensembles._bayesian import Bayesian, BayesianLayer
 from surefoot.ensembles._convert import Layer, channels, converted, per_channel
-from surefoot.ensembles._normal import check_positive, divergence, first_rho, signs
-from surefoot.ensembles.ensemble import check_count
+from surefoot.ensembles._normal import divergence, first_rho, signs
 from surefoot.losses import Batch, Loss
 
 PriorMean = float | Literal["tied"]
@@ -39,10 +38,13 @@ class Variational(Bayesian):
         prior_std: float = 0.1,
         prior_mean: PriorMean = "tied",
     ) -> None:
-        super().__init__(num_train=num_train, anneal_steps=anneal_steps)
-        check_count("num_samples", num_samples)
-        check_positive(first_std=first_std, prior_std=prior_std)
-        self.num_samples = num_samples
+        super().__init__(
+            num_train=num_train,
+            anneal_steps=anneal_steps,
+            num_samples=num_samples,
+            first_std=first_std,
+            prior_std=prior_std,
+        )
         self.model = converted(
             model,
             lambda layer: FlipoutLayer(layer, first_std=first_std, prior_std=prior_std, prior_mean=prior_mean),
