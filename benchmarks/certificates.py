@@ -7,24 +7,21 @@ estimate over the exact value that it stands for. SUREFOOT_DATA must name the fo
 Usage: python benchmarks/certificates.py [--repeats 5] [--out results/benchmarks/certificates.md]
 """
 
-import argparse
 import statistics
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
+from _record import benchmark_parser, provenance, write_tables
+from _timing import cpu_seconds, median_and_range
 from torch import nn
 
 from surefoot.attack import worst_shift
 from surefoot.curvature import GGN, eigenpairs
 from surefoot.data import cifar10_5k
-from surefoot.files import write_atomically
 from surefoot.losses import CrossEntropy
 from surefoot.models import MLP
 from surefoot.predictions import Predictions
-from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.table import Table
 from surefoot.theory import (
     calibration_certificates,
@@ -44,16 +41,9 @@ RADIUS = 0.1
 LR = 2 / 40
 
 
-def seconds(work: Callable[[], Any]) -> float:
-    begun = time.process_time()
-    work()
-    return time.process_time() - begun
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = benchmark_parser(__file__)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path("results/benchmarks/certificates.md"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -122,18 +112,17 @@ def main() -> None:
     total: list[float] = [0.0] * arguments.repeats
     for name, work in {**parts, **apart, **estimates}.items():
         work()
-        found = []
+        costs = []
         for repeat in range(arguments.repeats):
-            unit, once = seconds(gradient), seconds(forward)
-            spent = seconds(work)
-            found.append((spent / unit, spent / once))
+            unit, once = cpu_seconds(gradient), cpu_seconds(forward)
+            spent = cpu_seconds(work)
+            costs.append((spent / unit, spent / once))
             if name in parts:
                 total[repeat] += spent / unit
-        gradients, forwards = (statistics.median(column) for column in zip(*found, strict=True))
-        rows.append((name, f"{gradients:.2f}", f"{forwards:.2f}", len(found)))
+        gradients, forwards = (statistics.median(column) for column in zip(*costs, strict=True))
+        rows.append((name, f"{gradients:.2f}", f"{forwards:.2f}", len(costs)))
         print(*rows[-1], flush=True)
-    spread = f"{statistics.median(total):.1f} ({min(total):.1f} to {max(total):.1f})"
-    rows.append(("all certificates together, the attack apart", spread, "-", len(total)))
+    rows.append(("all certificates together, the attack apart", median_and_range(total, digits=1), "-", len(total)))
     table = Table(
         "certificates",
         "What certificates cost: tanh MLP 3072-200-200-10, 5,000 CIFAR-10 images",
@@ -141,13 +130,10 @@ def main() -> None:
         tuple(rows),
         notes=(
             "Bars: the calibration side below 1 forward pass; all together, the attack apart, at most 40 gradients.",
-            f"`python benchmarks/certificates.py`, commit {commit()}, "
-            f"{', '.join(f'{k} {v}' for k, v in versions().items())}, {hardware()['processor']}, one thread.",
+            provenance("python benchmarks/certificates.py"),
         ),
     )
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(arguments.out, table.markdown().encode())
-    print(table.markdown())
+    write_tables(arguments.out, table)
 
 
 if __name__ == "__main__":

@@ -7,25 +7,22 @@ are taken in one process, in processor time, and the fastest of each is kept, be
 Usage: python benchmarks/corruptions.py [--images 2000] [--rounds 5] [--out results/benchmarks/corruptions.md]
 """
 
-import argparse
 import time
 import warnings
 from collections.abc import Callable
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from _record import benchmark_parser, provenance, write_tables
 
 from surefoot.data import cifar10_5k
 from surefoot.data.augment import Augment
 from surefoot.data.corruptions import CORRUPTIONS, corrupted
 from surefoot.data.corruptions.defocus_blur import disk
 from surefoot.data.corruptions.motion_blur import smeared, taps
-from surefoot.files import write_atomically
 from surefoot.models import ResNet
-from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.table import Cell, Table
 
 with warnings.catch_warnings():
@@ -71,13 +68,13 @@ def fastest(turns: dict[str, Callable[[], int]], rounds: int) -> dict[str, float
     """Processor seconds per image of each, the least of `rounds` turns in rotation after one to warm up."""
     for turn in turns.values():
         turn()
-    found: dict[str, list[float]] = {name: [] for name in turns}
+    seconds: dict[str, list[float]] = {name: [] for name in turns}
     for _ in range(rounds):
         for name, turn in turns.items():
             start = time.process_time()
             count = turn()
-            found[name].append((time.process_time() - start) / count)
-    return {name: min(values) for name, values in found.items()}
+            seconds[name].append((time.process_time() - start) / count)
+    return {name: min(values) for name, values in seconds.items()}
 
 
 def speed(pictures: torch.Tensor, rounds: int) -> list[tuple[Cell, ...]]:
@@ -97,9 +94,9 @@ def speed(pictures: torch.Tensor, rounds: int) -> list[tuple[Cell, ...]]:
             def one_by_one(theirs: Callable[[Any], Any] = theirs) -> int:
                 return len([theirs(image) for image in singles])
 
-            found = fastest({"ours": ours, "theirs": one_by_one}, rounds)
-            ratio = found["theirs"] / found["ours"]
-            rows.append((name, size, 1e6 * found["ours"], 1e6 * found["theirs"], f"{ratio:.1f}", len(pictures)))
+            seconds = fastest({"ours": ours, "theirs": one_by_one}, rounds)
+            ratio = seconds["theirs"] / seconds["ours"]
+            rows.append((name, size, 1e6 * seconds["ours"], 1e6 * seconds["theirs"], f"{ratio:.1f}", len(pictures)))
             print(*rows[-1], flush=True)
     return rows
 
@@ -110,8 +107,8 @@ def agreement(pictures: torch.Tensor) -> str:
     for severity in range(1, 6):
         radius, sigma = CORRUPTIONS["motion_blur"].cifar[severity - 1]
         angles = torch.linspace(-45, 45, len(pictures), dtype=torch.float64)
-        found = smeared(pictures.double(), taps(radius, sigma), torch.deg2rad(angles))
-        for picture, angle, ours in zip(pictures, angles.tolist(), found, strict=True):
+        blurred = smeared(pictures.double(), taps(radius, sigma), torch.deg2rad(angles))
+        for picture, angle, ours in zip(pictures, angles.tolist(), blurred, strict=True):
             theirs = peer._motion_blur(picture.permute(1, 2, 0).numpy(), radius=radius, sigma=sigma, angle=angle)
             gap = float(np.abs(theirs - ours.permute(1, 2, 0).numpy()).max())
             worst["motion_blur"] = max(worst.get("motion_blur", 0.0), gap)
@@ -138,25 +135,23 @@ def input_cost(rounds: int) -> tuple[Cell, ...]:
         optimizer.step()
         return 1
 
-    found = fastest({"augment": lambda: len([augment(data.train.inputs, step=5)]), "step": step}, rounds)
-    share = found["augment"] / found["step"]
-    return ("crop, flip and cutout", 1e3 * found["augment"], 1e3 * found["step"], f"{100 * share:.2f} %", BATCH)
+    seconds = fastest({"augment": lambda: len([augment(data.train.inputs, step=5)]), "step": step}, rounds)
+    share = seconds["augment"] / seconds["step"]
+    return ("crop, flip and cutout", 1e3 * seconds["augment"], 1e3 * seconds["step"], f"{100 * share:.2f} %", BATCH)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = benchmark_parser(__file__)
     parser.add_argument("--images", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path("results/benchmarks/corruptions.md"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     peer.cv2.setNumThreads(1)
     warnings.simplefilter("ignore")  # deprecations in imagecorruptions, one for every image
     pictures = images(arguments.images)
-    made = (
-        f"`python benchmarks/corruptions.py --images {arguments.images} --rounds {arguments.rounds}`, "
-        f"commit {commit()}, {', '.join(f'{k} {v}' for k, v in versions().items())}, "
-        f"imagecorruptions {version('imagecorruptions')}, {hardware()['processor']}, one thread."
+    made = provenance(
+        f"python benchmarks/corruptions.py --images {arguments.images} --rounds {arguments.rounds}",
+        peers=[f"imagecorruptions {version('imagecorruptions')}"],
     )
     speeds = Table(
         name="corruptions",
@@ -176,10 +171,7 @@ def main() -> None:
         rows=(input_cost(arguments.rounds),),
         notes=(f"Least of {arguments.rounds} turns. The bar is 10 %.", made),
     )
-    text = speeds.markdown() + "\n" + inputs.markdown()
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(arguments.out, text.encode())
-    print(text)
+    write_tables(arguments.out, speeds, inputs)
 
 
 if __name__ == "__main__":

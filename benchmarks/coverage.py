@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from _record import provenance
 from torch import Tensor
 
 from surefoot.metrics import METRICS
@@ -23,7 +24,6 @@ from surefoot.metrics.intervals import INTERVALS, interval
 from surefoot.metrics.kernel_ce import laplacian_pair_sum
 from surefoot.metrics.smooth_ece import smooth_error
 from surefoot.predictions import Predictions
-from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.table import Table
 
 NUM_BINS = 15
@@ -137,23 +137,23 @@ def coverage(
     world: World, truth: dict[str, float], *, n: int, samples: int, progress: Callable[[int], None]
 ) -> dict[str, float]:
     """Share of samples whose interval holds the truth."""
-    held = dict.fromkeys([*NAMES, "bootstrap"], 0)
+    covered = dict.fromkeys([*NAMES, "bootstrap"], 0)
     for seed in range(samples):
         generator = torch.Generator().manual_seed(1000 + seed)
         predictions = world.sample(n, generator)
         for name in NAMES:
-            found = interval(name, predictions)
-            held[name] += found.low - 1e-9 <= truth[name] <= found.high + 1e-9
+            estimate = interval(name, predictions)
+            covered[name] += estimate.low - 1e-9 <= truth[name] <= estimate.high + 1e-9
         low, high = percentile_bootstrap(predictions, generator)
-        held["bootstrap"] += low <= truth["ece"] <= high
+        covered["bootstrap"] += low <= truth["ece"] <= high
         progress(seed)
-    return {name: count / samples for name, count in held.items()}
+    return {name: count / samples for name, count in covered.items()}
 
 
 def coverage_table(samples: int) -> Table:
     """Every world and sample size."""
     columns: list[str] = []
-    found: list[dict[str, float]] = []
+    shares: list[dict[str, float]] = []
     for kind, ece in (
         ("calibrated", 0.0),
         ("overconfident", 0.03),
@@ -164,8 +164,8 @@ def coverage_table(samples: int) -> Table:
         world, truth = world_with(kind, ece)
         for n in (500, 10_000):
             columns.append(f"{kind} {ece:g}, n = {n:,}")
-            found.append(coverage(world, truth, n=n, samples=samples, progress=lambda done: None))
-            low = {name: value for name, value in found[-1].items() if value < 0.93}
+            shares.append(coverage(world, truth, n=n, samples=samples, progress=lambda done: None))
+            low = {name: value for name, value in shares[-1].items() if value < 0.93}
             print(f"{columns[-1]}: below 0.93: {low}", file=sys.stderr)
     return Table(
         name="coverage",
@@ -174,14 +174,13 @@ def coverage_table(samples: int) -> Table:
         rows=tuple(
             (
                 "ece, percentile bootstrap" if name == "bootstrap" else name,
-                *(round(cell[name], 3) for cell in found),
+                *(round(cell[name], 3) for cell in shares),
             )
             for name in [*NAMES, "bootstrap"]
         ),
         notes=(
-            f"`python benchmarks/coverage.py --samples {samples}`, seeds 1000 to {999 + samples}, "
-            f"commit {commit()}, {', '.join(f'{k} {v}' for k, v in versions().items())}, {hardware()['processor']}.",
-            "Columns: kind of world, its true ECE in 15 bins, sample size. Three classes.",
+            provenance(f"python benchmarks/coverage.py --samples {samples}"),
+            f"Seeds 1000 to {999 + samples}. Columns: kind of world, its ECE in 15 bins, sample size. Three classes.",
         ),
     )
 

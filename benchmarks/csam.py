@@ -9,22 +9,19 @@ confidence and accuracy on the batches (full at 0.05).
 Usage: python benchmarks/csam.py [--seeds 3] [--out results/benchmarks/csam.md]
 """
 
-import argparse
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
+from _record import benchmark_parser, provenance, write_tables
 from torch import Tensor, nn
 
 from surefoot.data import Split, cifar10_5k, digits
-from surefoot.files import write_atomically
 from surefoot.metrics import ece
 from surefoot.models import CNN
 from surefoot.optim import CSAM, SAM
 from surefoot.posthoc import Temperature
 from surefoot.predictions import Predictions
-from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.studies.intervals import t_interval
 from surefoot.table import Cell, Table
 from surefoot.training.batches import Batches
@@ -82,33 +79,29 @@ def trained(task: Task, make: Callable[[Any], torch.optim.Optimizer], seed: int)
     with torch.no_grad():
         logits = model(test.inputs)
     half = len(test.labels) // 2
-    held = Predictions(logits[:half], test.labels[:half])
+    calibration = Predictions(logits[:half], test.labels[:half])
     rest = Predictions(logits[half:], test.labels[half:])
-    scaled = Predictions(Temperature.fit(held)(rest.logits), rest.labels)
+    scaled = Predictions(Temperature.fit(calibration)(rest.logits), rest.labels)
     accuracy = float((rest.logits.argmax(dim=1) == rest.labels).double().mean())
     return accuracy, float(ece(rest)), float(ece(scaled))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = benchmark_parser(__file__)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=Path("results/benchmarks/csam.md"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     rows: list[tuple[Cell, ...]] = []
     for name, task in tasks().items():
         for method, make in optimizers(task[3]).items():
-            found = [trained(task, make, seed) for seed in range(arguments.seeds)]
+            scores = [trained(task, make, seed) for seed in range(arguments.seeds)]
             cells = []
-            for values in zip(*found, strict=True):
+            for values in zip(*scores, strict=True):
                 low, high = t_interval(values) or (float("nan"), float("nan"))
                 cells.append(f"{sum(values) / len(values):.3f} [{max(low, 0):.3f}, {high:.3f}]")
-            rows.append((name, method, *cells, len(found)))
+            rows.append((name, method, *cells, len(scores)))
             print(*rows[-1], flush=True)
-    made = (
-        f"`python benchmarks/csam.py --seeds {arguments.seeds}`, seeds 0 to {arguments.seeds - 1}, commit {commit()}, "
-        f"{', '.join(f'{k} {v}' for k, v in versions().items())}, {hardware()['processor']}, one thread."
-    )
+    made = provenance(f"python benchmarks/csam.py --seeds {arguments.seeds}", seeds=arguments.seeds)
     table = Table(
         name="csam",
         title="SGD, SAM and CSAM with the small CNN, on test samples",
@@ -120,9 +113,7 @@ def main() -> None:
             made,
         ),
     )
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(arguments.out, table.markdown().encode())
-    print(table.markdown())
+    write_tables(arguments.out, table)
 
 
 if __name__ == "__main__":

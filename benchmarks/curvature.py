@@ -12,28 +12,26 @@ All in CPU seconds on one thread over those of one gradient of all the data, set
 Usage: python benchmarks/curvature.py [--part mlp|resnet] [--out results/benchmarks/curvature.md]
 """
 
-import argparse
 import importlib
 import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from _record import benchmark_parser, provenance, write_tables
 from _storage import Storage
+from _timing import cpu_seconds, median_and_range
 from torch import Tensor, nn
 
 from surefoot.curvature import GGN, CurvatureMatrix, Hessian, SharpnessTracker, Tracked, eigenpairs
 from surefoot.data import cifar10_5k
-from surefoot.files import write_atomically
 from surefoot.models import MLP, ResNet
 from surefoot.params import flat
-from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.table import Cell, Table
 
 LR = 2 / 40
@@ -68,16 +66,17 @@ class Case:
 
     def unit(self, repeats: int = 5) -> float:
         self.gradient()
-        return statistics.median(seconds(self.gradient)[0] for _ in range(repeats))
+        return statistics.median(cpu_seconds(self.gradient) for _ in range(repeats))
 
     def matrix(self, kind: str) -> CurvatureMatrix:
         return MATRICES[kind].over(self.model, nn.CrossEntropyLoss(), self.batches)
 
 
-def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
-    begun = time.process_time()
-    found = work()
-    return time.process_time() - begun, found
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Processor seconds of one call, and what it returns."""
+    start = time.process_time()
+    result = work()
+    return time.process_time() - start, result
 
 
 def mlp() -> Case:
@@ -96,9 +95,9 @@ def resnet() -> Case:
 
 def truth(case: Case, kind: str) -> float:
     matrix = case.matrix(kind)
-    (found,) = eigenpairs(matrix.__matmul__, matrix.like, tolerance=1e-3, max_matvecs=300)
-    assert found.converged
-    return found.value
+    (pair,) = eigenpairs(matrix.__matmul__, matrix.like, tolerance=1e-3, max_matvecs=300)
+    assert pair.converged
+    return pair.value
 
 
 # Ours and the others: each returns the largest eigenvalue and the number of products.
@@ -106,9 +105,9 @@ def truth(case: Case, kind: str) -> float:
 
 def ours(case: Case, kind: str) -> tuple[float, int]:
     matrix = case.matrix(kind)
-    (found,) = eigenpairs(matrix.__matmul__, matrix.like, tolerance=0.01)
-    assert found.converged
-    return found.value, found.num_matvecs
+    (pair,) = eigenpairs(matrix.__matmul__, matrix.like, tolerance=0.01)
+    assert pair.converged
+    return pair.value, pair.num_matvecs
 
 
 def first_within(case: Case, kind: str, true: float) -> int:
@@ -172,8 +171,8 @@ def _eigenthings(case: Case, kind: str) -> Any:
 def eigenthings_lanczos(case: Case, kind: str) -> tuple[float, int]:
     import hessian_eigenthings as he
 
-    found = he.lanczos(_eigenthings(case, kind), seed=0)
-    return float(found.eigenvalues[0]), 20  # k = 10, two steps each
+    result = he.lanczos(_eigenthings(case, kind), seed=0)
+    return float(result.eigenvalues[0]), 20  # k = 10, two steps each
 
 
 def eigenthings_power(case: Case, kind: str) -> tuple[float, int]:
@@ -214,13 +213,13 @@ def products(name: str, case: Case) -> Iterator[tuple[Cell, ...]]:
     """What building and multiplying cost."""
     unit = case.unit()
     for kind, bar in (("G", "1.3"), ("H", "2.0")):
-        building = [seconds(lambda kind=kind: case.matrix(kind))[0] / unit for _ in range(5)]
+        building = [cpu_seconds(lambda kind=kind: case.matrix(kind)) / unit for _ in range(5)]
         matrix = case.matrix(kind)
         like = matrix.like
         matrix @ like
-        multiplying = [seconds(lambda m=matrix, v=like: m @ v)[0] / unit for _ in range(5)]
-        yield name, kind, "building the matrix", spread(building), len(building), "-"
-        yield name, kind, "one product", spread(multiplying), len(multiplying), bar
+        multiplying = [cpu_seconds(lambda m=matrix, v=like: m @ v) / unit for _ in range(5)]
+        yield name, kind, "building the matrix", median_and_range(building, digits=2), len(building), "-"
+        yield name, kind, "one product", median_and_range(multiplying, digits=2), len(multiplying), bar
 
 
 def cold(name: str, case: Case, tools: dict[str, Any]) -> Iterator[tuple[Cell, ...]]:
@@ -231,14 +230,14 @@ def cold(name: str, case: Case, tools: dict[str, Any]) -> Iterator[tuple[Cell, .
         for tool, (measure, kinds) in tools.items():
             if kind not in kinds:
                 continue
-            spent, (value, number) = seconds(lambda m=measure, k=kind: m(case, k))
+            spent, (value, number) = timed(lambda m=measure, k=kind: m(case, k))
             yield name, kind, tool, f"{spent / unit:.1f}", number or "-", f"{abs(value - true) / true:.2%}"
             print(name, kind, tool, f"{spent / unit:.1f}", number, f"{abs(value - true) / true:.2%}", flush=True)
             if measure is ours:
                 early = first_within(case, kind, true)
-                cost = seconds(lambda k=kind: case.matrix(k))[0] / unit
+                cost = cpu_seconds(lambda k=kind: case.matrix(k)) / unit
                 matrix = case.matrix(kind)
-                cost += early * statistics.median(seconds(lambda m=matrix: m @ m.like)[0] for _ in range(3)) / unit
+                cost += early * statistics.median(cpu_seconds(lambda m=matrix: m @ m.like) for _ in range(3)) / unit
                 yield name, kind, "surefoot, stopped by an oracle at 1 %", f"{cost:.1f}", early, "1.00%"
 
 
@@ -258,11 +257,11 @@ def tracking(case: Case, kind: str, tools: dict[str, Any]) -> tuple[list[tuple[C
         if step % 10 == 0:
             unit = case.unit(3)
             for name, tracker in trackers.items():
-                spent, found = seconds(
+                spent, measurement = timed(
                     lambda t=tracker: t.measure(case.model, nn.CrossEntropyLoss(), case.inputs, case.labels)
                 )
                 ratios[name].append(spent / unit)
-                measured[name].append(found)
+                measured[name].append(measurement)
             if vector is not None:
 
                 def power(v: Tensor = vector) -> Tensor:
@@ -272,23 +271,23 @@ def tracking(case: Case, kind: str, tools: dict[str, Any]) -> tuple[list[tuple[C
                         v = v / v.norm()
                     return v
 
-                spent, vector = seconds(power)
+                spent, vector = timed(power)
                 pairs.append(spent / unit)
             else:
-                vector = found.pairs[0].vector.clone()
+                vector = measurement.pairs[0].vector.clone()
             if step in (100, 450):  # before the edge and at it
                 true = truth(case, kind)
-                errors += [abs(found[-1].value - true) / true for found in measured.values()]
+                errors += [abs(series[-1].value - true) / true for series in measured.values()]
                 for tool, (measure, kinds) in tools.items():
                     if kind in kinds:
-                        peers[tool].append(seconds(lambda m=measure: m(case, kind))[0] / unit)
+                        peers[tool].append(cpu_seconds(lambda m=measure: m(case, kind)) / unit)
                 peers["two warm power steps of hessian-eigenthings"].append(warm_pair(case, kind, vector) / unit)
-            print(step, kind, *(f"{of[-1]:.1f}" for of in ratios.values()), f"{found.value:.2f}", flush=True)
+            print(step, kind, *(f"{of[-1]:.1f}" for of in ratios.values()), f"{measurement.value:.2f}", flush=True)
         case.step()
     rows: list[tuple[Cell, ...]] = []
-    for name, found in measured.items():
-        numbers = f"{statistics.mean(of.pairs[0].num_matvecs for of in found):.1f}"
-        rows.append((kind, name, f"{statistics.mean(ratios[name]):.1f}", numbers, len(found)))
+    for name, series in measured.items():
+        numbers = f"{statistics.mean(of.pairs[0].num_matvecs for of in series):.1f}"
+        rows.append((kind, name, f"{statistics.mean(ratios[name]):.1f}", numbers, len(series)))
     ours_pair = "two warm power steps on our products, proving nothing"
     rows.append((kind, ours_pair, f"{statistics.mean(pairs):.1f}", "2", len(pairs)))
     for tool, costs in peers.items():
@@ -296,7 +295,7 @@ def tracking(case: Case, kind: str, tools: dict[str, Any]) -> tuple[list[tuple[C
             rows.append((kind, tool, f"{statistics.mean(costs):.1f}", "-", len(costs)))
     proved, quick = measured.values()
     values = [of.value for of in proved]
-    told = (
+    summary = (
         f"{kind}: {sum(of.certified for of in proved)} of {len(proved)} values certified at 95 %. Stopped on the "
         f"residual, {sum(of.pairs[0].converged for of in quick)} of {len(quick)} reached it; the risk they state is "
         f"{statistics.median(of.pairs[0].delta for of in quick):.2f} in the median, and at most 5 % for "
@@ -304,7 +303,7 @@ def tracking(case: Case, kind: str, tools: dict[str, Any]) -> tuple[list[tuple[C
         f"Sharpness from {values[0]:.1f} over {max(values):.1f} to {values[-1]:.1f}, 2/lr = {2 / LR:.0f}, "
         f"first above it at step {next((10 * k for k, v in enumerate(values) if v > 2 / LR), None)}."
     )
-    return rows, told
+    return rows, summary
 
 
 def warm_pair(case: Case, kind: str, vector: Tensor) -> float:
@@ -313,7 +312,7 @@ def warm_pair(case: Case, kind: str, vector: Tensor) -> float:
     def work() -> None:
         he.power_iteration_one(_eigenthings(case, kind), init=vector, max_iter=2)
 
-    return seconds(work)[0]
+    return cpu_seconds(work)
 
 
 def memory(case: Case) -> float:
@@ -328,14 +327,9 @@ def memory(case: Case) -> float:
     return (whole.peak - alone.peak) / (4 * size) + 2  # the product's own image and its parts
 
 
-def spread(values: list[float]) -> str:
-    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = benchmark_parser(__file__)
     parser.add_argument("--part", choices=("mlp", "resnet", "all"), default="all")
-    parser.add_argument("--out", type=Path, default=Path("results/benchmarks/curvature.md"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     cases = {"mlp": mlp, "resnet": resnet}
@@ -350,21 +344,18 @@ def main() -> None:
             case.step()
         case.model.eval()  # batch norm by the statistics of these steps
         costs += products(name, case)
-        tools = {tool: found for tool, found in TOOLS.items() if name == "mlp" or found[0] is not eigenthings_power}
+        tools = {tool: entry for tool, entry in TOOLS.items() if name == "mlp" or entry[0] is not eigenthings_power}
         scratch += cold(name, case, tools)
         if name == "mlp":
             notes.append(
                 f"Vectors held beyond the graph while a value is certified, at most: {memory(case):.1f} (bar 13)."
             )
-            others = {tool: found for tool, found in TOOLS.items() if found[0] is not ours}
+            others = {tool: entry for tool, entry in TOOLS.items() if entry[0] is not ours}
             for kind in "GH":
-                rows, told = tracking(build(), kind, others)
+                rows, summary = tracking(build(), kind, others)
                 followed += rows
-                notes.append(told)
-    made = (
-        f"`make bench NAME=curvature`, commit {commit()}, {', '.join(f'{k} {v}' for k, v in versions().items())}, "
-        f"{', '.join(f'{peer} {version(peer)}' for peer in PEERS)}, {hardware()['processor']}, one thread."
-    )
+                notes.append(summary)
+    made = provenance("make bench NAME=curvature", peers=[f"{peer} {version(peer)}" for peer in PEERS])
     about = (
         "G Gauss-Newton, H Hessian; mlp 3072-200-200-10 tanh, 5,000 CIFAR-10 images; resnet 20 layers, 1,000 images in "
         "batches of 250 for every tool, because one of them needs more than 20 GB otherwise. The GGN "
@@ -391,10 +382,8 @@ def main() -> None:
             notes=tuple(notes),
         ),
     ]
-    text = "\n".join(table.markdown() for table in tables if table.rows) + f"\n- {about}\n- {made}\n"
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(arguments.out, text.encode())
-    print(text)
+    *others, last = (table for table in tables if table.rows)
+    write_tables(arguments.out, *others, replace(last, notes=(*last.notes, about, made)))
 
 
 if __name__ == "__main__":

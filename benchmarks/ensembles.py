@@ -9,15 +9,14 @@ of the plain network with the same seed.
 Usage: python benchmarks/ensembles.py [--seeds 3] [--out results/benchmarks/ensembles.md]
 """
 
-import argparse
 import math
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
+from _record import benchmark_parser, provenance, write_tables
 from scipy.special import stdtrit
 from torch import Tensor
 
@@ -34,13 +33,11 @@ from surefoot.ensembles import (
     Variational,
     with_dropout,
 )
-from surefoot.files import write_atomically
 from surefoot.losses import CrossEntropy
 from surefoot.metrics import ece, nll
 from surefoot.models import CNN
 from surefoot.optim import BSAM
 from surefoot.predictions import Predictions
-from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.table import Cell, Table
 from surefoot.training.batches import Batches
 
@@ -105,9 +102,8 @@ def measured(make: Callable[[], Ensemble], train: Split, test: Split, seed: int)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = benchmark_parser(__file__)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=Path("results/benchmarks/ensembles.md"))
     arguments = parser.parse_args()
     if arguments.seeds < 2:
         parser.error(f"--seeds must be at least 2, for an interval, got {arguments.seeds}")
@@ -118,22 +114,19 @@ def main() -> None:
     plain = [measured(network_alone, train, test, seed) for seed in range(arguments.seeds)]
     rows: list[tuple[Cell, ...]] = []
     for name, make in ensembles(train).items():
-        found = plain if name == "plain" else [measured(make, train, test, seed) for seed in range(arguments.seeds)]
+        scores = plain if name == "plain" else [measured(make, train, test, seed) for seed in range(arguments.seeds)]
         cells = []
         for place in range(len(QUANTITIES)):
-            values = [run[place] / (one[place] if place > 2 else 1) for run, one in zip(found, plain, strict=True)]
+            values = [run[place] / (one[place] if place > 2 else 1) for run, one in zip(scores, plain, strict=True)]
             if place > 2:
                 cells.append(f"{statistics.median(values):.1f}")
                 continue
             mean, std = statistics.mean(values), statistics.stdev(values)
             half = float(stdtrit(len(values) - 1, 0.975)) * std / math.sqrt(len(values))
             cells.append(f"{mean:.3f} [{max(mean - half, 0):.3f}, {mean + half:.3f}]")
-        rows.append((name, *cells, len(found)))
+        rows.append((name, *cells, len(scores)))
         print(*rows[-1], flush=True)
-    made = (
-        f"`python benchmarks/ensembles.py --seeds {arguments.seeds}`, seeds 0 to {arguments.seeds - 1}, commit "
-        f"{commit()}, {', '.join(f'{k} {v}' for k, v in versions().items())}, {hardware()['processor']}, one thread."
-    )
+    made = provenance(f"python benchmarks/ensembles.py --seeds {arguments.seeds}", seeds=arguments.seeds)
     table = Table(
         name="ensembles",
         title=f"Ensembles of the small CNN on digits with noisy labels, {len(test.labels)} test samples",
@@ -145,9 +138,7 @@ def main() -> None:
             made,
         ),
     )
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(arguments.out, table.markdown().encode())
-    print(table.markdown())
+    write_tables(arguments.out, table)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,12 @@ included.
 Usage: python benchmarks/imports.py [--repeats 9] [--out results/benchmarks/imports.md]
 """
 
-import argparse
 import statistics
 import subprocess
 import sys
-from pathlib import Path
 
-from surefoot.files import write_atomically
-from surefoot.runs.provenance import commit, hardware, versions
+from _record import benchmark_parser, provenance, write_tables
+
 from surefoot.table import Cell, Table
 
 BAR = 0.15
@@ -48,9 +46,8 @@ def seconds(part: str) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = benchmark_parser(__file__)
     parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--out", type=Path, default=Path("results/benchmarks/imports.md"))
     arguments = parser.parse_args()
     alone: list[float] = []
     beyond: dict[str, list[float]] = {part: [] for part in PARTS}
@@ -61,11 +58,11 @@ def main() -> None:
                 alone.append(first)
                 beyond[part].append(second)
     rows: list[tuple[Cell, ...]] = []
-    for part, found in beyond.items():
-        median = statistics.median(found)
+    for part, times in beyond.items():
+        median = statistics.median(times)
         print(f"{part}: {median:.3f}", flush=True)
         bar, within = ("-", "-") if part == WHOLE else (f"{BAR:g}", "yes" if median <= BAR else "no")
-        rows.append((part, f"{median:.3f}", f"{min(found):.3f} to {max(found):.3f}", bar, within, len(found)))
+        rows.append((part, f"{median:.3f}", f"{min(times):.3f} to {max(times):.3f}", bar, within, len(times)))
     table = Table(
         name="imports",
         title="Processor seconds of an import beyond `import torch`",
@@ -74,13 +71,10 @@ def main() -> None:
         notes=(
             f"`import torch` alone: {statistics.median(alone):.2f} s ({min(alone):.2f} to {max(alone):.2f}), n = "
             f"{len(alone)}. Files compiled and in the cache.",
-            f"`python benchmarks/imports.py --repeats {arguments.repeats}`, commit {commit()}, "
-            f"{', '.join(f'{k} {v}' for k, v in versions().items())}, {hardware()['processor']}.",
+            provenance(f"python benchmarks/imports.py --repeats {arguments.repeats}", one_thread=False),
         ),
     )
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(arguments.out, table.markdown().encode())
-    print(table.markdown())
+    write_tables(arguments.out, table)
 
 
 if __name__ == "__main__":

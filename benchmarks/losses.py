@@ -2,32 +2,29 @@
 
 1. A training step with every loss and objective over one with cross-entropy: the small CNN on 128 random images of
    3x32x32 in 100 classes, SGD, one thread. The two alternate, so that a machine that slows down slows both; the median
-   of the ratios of neighbouring steps. What an objective is told after a step is part of the step; what happens once
-   per pass over the data is not.
+   of the ratios of neighbouring steps. What an objective does after a step is part of the step; what happens once
+   per epoch is not.
 2. CPC with 1,000 classes: the time that value and gradient of 128 samples take, and the most memory.
 
 Usage: python benchmarks/losses.py [--repeats 40] [--out results/benchmarks/losses.md]
 """
 
-import argparse
 import resource
 import statistics
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
+from _record import benchmark_parser, provenance, write_tables
+from _timing import cpu_seconds
 
-from surefoot.files import write_atomically
 from surefoot.losses import CPC, LOSSES, OBJECTIVES, Batch, CrossEntropy, Lifted, Objective, memory_of
 from surefoot.models import CNN
 from surefoot.runs.check_options import options_of
-from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.table import Cell, Table
 
 NUM_SAMPLES, NUM_CLASSES = 128, 100
-BAR = {  # two passes; another head; slopes in the inputs. 1.1 for all others
+BAR = {  # two passes; another head; gradients in the inputs. 1.1 for all others
     "mit_l": 2.2,
     "macs": 2.2,
     "balcal": 1.2,
@@ -45,8 +42,8 @@ def stepping(name: str) -> Callable[[], None]:
     make: Any = {**LOSSES, **OBJECTIVES}[name]
     if hasattr(make, "wrapped"):
         model = make.wrapped(model)
-    known = {"model": model, "num_samples": NUM_SAMPLES}
-    made = make(**{key: known[key] for key in options_of(make).keys() & known.keys()})
+    available = {"model": model, "num_samples": NUM_SAMPLES}
+    made = make(**{key: available[key] for key in options_of(make).keys() & available.keys()})
     objective: Objective = Lifted(made) if name in LOSSES else made
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     memory = memory_of(objective)
@@ -54,42 +51,36 @@ def stepping(name: str) -> Callable[[], None]:
     images = torch.randn(NUM_SAMPLES, 3, 32, 32, generator=generator)
     labels = torch.randint(NUM_CLASSES, (NUM_SAMPLES,), generator=generator)
     batch = Batch(images, labels, torch.arange(NUM_SAMPLES))
-    said = torch.randn(2, NUM_SAMPLES, NUM_CLASSES) if name == "balcal" else torch.randn(NUM_SAMPLES, NUM_CLASSES)
+    logits = torch.randn(2, NUM_SAMPLES, NUM_CLASSES) if name == "balcal" else torch.randn(NUM_SAMPLES, NUM_CLASSES)
 
     def step() -> None:
         optimizer.zero_grad()
         objective(model, batch).mean().backward()
         optimizer.step()
         if memory is not None:
-            memory.after_step(batch, said)
+            memory.after_step(batch, logits)
 
     return step
 
 
-def seconds(do: Callable[[], None]) -> float:
-    begun = time.process_time()
-    do()
-    return time.process_time() - begun
-
-
 def ratios(ours: Callable[[], None], theirs: Callable[[], None], repeats: int) -> list[float]:
     """Times of ours over times of theirs, each pair taken in both orders by turns, the first pairs left out."""
-    found = []
+    quotients = []
     for turn in range(repeats + 3):
         first, second = (ours, theirs) if turn % 2 else (theirs, ours)
-        times = {first: seconds(first)}
-        times[second] = seconds(second)
-        found.append(times[ours] / times[theirs])
-    return found[3:]
+        times = {first: cpu_seconds(first)}
+        times[second] = cpu_seconds(second)
+        quotients.append(times[ours] / times[theirs])
+    return quotients[3:]
 
 
 def row(name: str, ours: Callable[[], None], theirs: Callable[[], None], bar: float, repeats: int) -> tuple[Cell, ...]:
-    found = sorted(ratios(ours, theirs, repeats))
-    low, high = found[len(found) // 4], found[3 * len(found) // 4]
-    median = statistics.median(found)
-    told = "yes" if median <= bar else "no"
+    quotients = sorted(ratios(ours, theirs, repeats))
+    low, high = quotients[len(quotients) // 4], quotients[3 * len(quotients) // 4]
+    median = statistics.median(quotients)
+    within = "yes" if median <= bar else "no"
     print(f"{name}: {median:.3f} [{low:.3f}, {high:.3f}]", flush=True)
-    return name, f"{median:.3f}", f"{low:.3f} to {high:.3f}", f"{bar:g}", told, len(found)
+    return name, f"{median:.3f}", f"{low:.3f} to {high:.3f}", f"{bar:g}", within, len(quotients)
 
 
 def cpc_of_a_thousand(repeats: int) -> str:
@@ -103,7 +94,7 @@ def cpc_of_a_thousand(repeats: int) -> str:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     doing(CPC())()
     more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    ours, theirs = (min(seconds(doing(loss)) for _ in range(repeats)) for loss in (CPC(), CrossEntropy()))
+    ours, theirs = (min(cpu_seconds(doing(loss)) for _ in range(repeats)) for loss in (CPC(), CrossEntropy()))
     return (
         f"CPC of 128 samples and 1,000 classes: value and gradient take {ours:.2f} s where cross-entropy's take "
         f"{1000 * theirs:.1f} ms (the fastest of {repeats} each), and raise the most memory the process has held by "
@@ -112,9 +103,8 @@ def cpc_of_a_thousand(repeats: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = benchmark_parser(__file__)
     parser.add_argument("--repeats", type=int, default=40)
-    parser.add_argument("--out", type=Path, default=Path("results/benchmarks/losses.md"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     line = cpc_of_a_thousand(5)  # first: memory once held hides what comes after
@@ -130,13 +120,10 @@ def main() -> None:
             f"The small CNN of widths {WIDTHS} on {NUM_SAMPLES} random images of 3x32x32 in {NUM_CLASSES} classes, SGD "
             "with momentum. n pairs of neighbouring steps; cross_entropy against itself shows the noise.",
             line,
-            f"`python benchmarks/losses.py --repeats {arguments.repeats}`, commit {commit()}, "
-            f"{', '.join(f'{k} {v}' for k, v in versions().items())}, {hardware()['processor']}, one thread.",
+            provenance(f"python benchmarks/losses.py --repeats {arguments.repeats}"),
         ),
     )
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(arguments.out, table.markdown().encode())
-    print(table.markdown())
+    write_tables(arguments.out, table)
 
 
 if __name__ == "__main__":

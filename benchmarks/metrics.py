@@ -7,7 +7,6 @@ imported, for plots; an empty module takes its place here.
 Usage: make bench NAME=metrics
 """
 
-import argparse
 import math
 import os
 import resource
@@ -23,33 +22,31 @@ from unittest.mock import MagicMock
 
 import numpy as np
 import torch
+from _record import benchmark_parser, provenance, write_tables
+from _timing import cpu_seconds
 from coverage import coverage_table
 from torch import Tensor
 
-from surefoot.files import write_atomically
 from surefoot.metrics import classwise_ece, ece, interval, kce, sm_ece
 from surefoot.posthoc import Temperature
 from surefoot.predictions import Predictions
-from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.table import Cell, Table
 
 Call = Callable[[], object]
 
 
-def cpu_seconds(calls: dict[str, Call], *, repeats: int) -> dict[str, float]:
+def least_cpu_seconds(calls: dict[str, Call], *, repeats: int) -> dict[str, float]:
     """The least CPU time of each call, their repeats taking turns."""
     best = dict.fromkeys(calls, math.inf)
     for _ in range(repeats):
         for name, call in calls.items():
-            begun = time.process_time()
-            call()
-            best[name] = min(best[name], time.process_time() - begun)
+            best[name] = min(best[name], cpu_seconds(call))
     return best
 
 
 def extra_megabytes(call: Call) -> float:
     """How far the process's peak memory rises above its present use during the call."""
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = _memory("VmRSS")
     call()
     return max(0.0, _memory("VmHWM") - before) / 1024
@@ -73,16 +70,16 @@ def ece_row() -> list[tuple[Cell, ...]]:
 
     logits, labels = sample(1_000_000, 10)
     exact = exact_ece(logits, labels)
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     calls: dict[str, Call] = {
-        "surefoot": lambda: found.__setitem__("surefoot", float(ece(Predictions(logits, labels)))),
-        "torchmetrics": lambda: found.__setitem__(
+        "surefoot": lambda: values.__setitem__("surefoot", float(ece(Predictions(logits, labels)))),
+        "torchmetrics": lambda: values.__setitem__(
             "torchmetrics", float(multiclass_calibration_error(logits, labels, num_classes=10, n_bins=15))
         ),
     }
-    seconds = cpu_seconds(calls, repeats=7)
+    seconds = least_cpu_seconds(calls, repeats=7)
     ratio = seconds["surefoot"] / seconds["torchmetrics"]
-    errors = {name: abs(value - exact) for name, value in found.items()}
+    errors = {name: abs(value - exact) for name, value in values.items()}
     assert errors["surefoot"] < 1e-12, errors
     what = "ECE, 1,000,000 x 10 float32 logits"
     note = f"off by {errors['surefoot']:.0e}, torchmetrics by {errors['torchmetrics']:.0e}"
@@ -124,8 +121,8 @@ def classwise_rows() -> list[tuple[Cell, ...]]:
     except ImportError as error:
         print(f"torch-uncertainty is not installed: {error}", file=sys.stderr)
     memory = extra_megabytes(lambda: classwise_ece(Predictions(logits, labels)))
-    seconds = cpu_seconds({"surefoot": lambda: classwise_ece(Predictions(logits, labels))}, repeats=5)
-    seconds |= cpu_seconds(peers, repeats=1)
+    seconds = least_cpu_seconds({"surefoot": lambda: classwise_ece(Predictions(logits, labels))}, repeats=5)
+    seconds |= least_cpu_seconds(peers, repeats=1)
     mine = float(classwise_ece(Predictions(logits, labels)))
     what = "classwise ECE, 50,000 x 1,000 (theirs from probabilities, ours from logits)"
     rows: list[tuple[Cell, ...]] = []
@@ -155,7 +152,7 @@ def temperature_rows() -> list[tuple[Cell, ...]]:
         "surefoot": lambda: Temperature.fit(Predictions(logits, labels)),
         "scikit-learn": lambda: _TemperatureScaling().fit(array, truth),
     }
-    seconds = cpu_seconds(calls, repeats=5)
+    seconds = least_cpu_seconds(calls, repeats=5)
     worst = 0.0
     for temperature in (0.05, 0.3, 1.0, 1.8, 7.0, 20.0):
         for kind in (torch.float32, torch.float64):
@@ -192,7 +189,7 @@ def kernel_rows() -> list[tuple[Cell, ...]]:
     p = Predictions(*sample(1_000_000, 10))
     confidence = p.confidence
     p.correct  # noqa: B018 (kept by the predictions, as for every metric after the first)
-    seconds = cpu_seconds({"kce": lambda: kce(p), "sort": lambda: confidence.sort()}, repeats=7)
+    seconds = least_cpu_seconds({"kce": lambda: kce(p), "sort": lambda: confidence.sort()}, repeats=7)
     ratio = seconds["kce"] / seconds["sort"]
     return [
         (
@@ -212,7 +209,9 @@ def smooth_rows() -> list[tuple[Cell, ...]]:
 
     p = Predictions(*sample(1_000_000, 10))
     correct, confidence = p.correct.double().numpy(), p.confidence.numpy()
-    seconds = cpu_seconds({"ours": lambda: sm_ece(p), "theirs": lambda: smooth_ece(correct, confidence)}, repeats=5)
+    seconds = least_cpu_seconds(
+        {"ours": lambda: sm_ece(p), "theirs": lambda: smooth_ece(correct, confidence)}, repeats=5
+    )
     off = abs(float(sm_ece(p)) - float(smooth_ece(correct, confidence)))
     ratio = seconds["ours"] / seconds["theirs"]
     note = f"values differ by {off:.0e}; theirs does not reflect at 0 and 1"
@@ -224,7 +223,7 @@ def interval_rows() -> list[tuple[Cell, ...]]:
 
     p = Predictions(*sample(10_000, 10))
     array, truth = p.probabilities.numpy(), p.labels.numpy()
-    ours = cpu_seconds({"ours": lambda: interval("ece", p, num_replicates=1000)}, repeats=5)["ours"]
+    ours = least_cpu_seconds({"ours": lambda: interval("ece", p, num_replicates=1000)}, repeats=5)["ours"]
     begun = time.process_time()
     calibration.get_calibration_error_uncertainties(array, truth, p=1, mode="top-label")
     theirs = time.process_time() - begun
@@ -264,8 +263,8 @@ def evaluate_rows() -> list[tuple[Cell, ...]]:
     ]
 
 
-def peers() -> str:
-    found = []
+def peer_versions() -> list[str]:
+    names = []
     for name in (
         "torchmetrics",
         "netcal",
@@ -276,16 +275,15 @@ def peers() -> str:
         "torch-uncertainty",
     ):
         try:
-            found.append(f"{name} {version(name)}")
+            names.append(f"{name} {version(name)}")
         except PackageNotFoundError:
-            found.append(f"{name} absent")
-    return ", ".join(found)
+            names.append(f"{name} absent")
+    return names
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = benchmark_parser(__file__)
     parser.add_argument("--coverage-samples", type=int, default=400, help="0 leaves the simulation out")
-    parser.add_argument("--out", type=Path, default=Path("results/benchmarks/metrics.md"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
@@ -300,18 +298,14 @@ def main() -> None:
         columns=("what", "against", "seconds", "their seconds", "ratio", "bar", "beside it"),
         rows=tuple(rows),
         notes=(
-            f"`python benchmarks/metrics.py --coverage-samples {arguments.coverage_samples}`, commit {commit()}, "
-            f"{', '.join(f'{k} {v}' for k, v in versions().items())}, {peers()}, {hardware()['processor']}, "
-            f"{hardware()['cores']} cores.",
+            provenance(
+                f"python benchmarks/metrics.py --coverage-samples {arguments.coverage_samples}", peers=peer_versions()
+            ),
             "CPU seconds of the fastest of 5 to 7 repeats (1 for the peers of the classwise ECE and of the interval).",
         ),
     )
-    text = table.markdown()
-    if arguments.coverage_samples:
-        text += "\n" + coverage_table(arguments.coverage_samples).markdown()
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(arguments.out, text.encode())
-    print(text)
+    coverage = [coverage_table(arguments.coverage_samples)] if arguments.coverage_samples else []
+    write_tables(arguments.out, table, *coverage)
 
 
 if __name__ == "__main__":

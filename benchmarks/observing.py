@@ -8,7 +8,6 @@
 Usage: python benchmarks/observing.py [--repeats 5] [--out results/benchmarks/observing.md]
 """
 
-import argparse
 import statistics
 import tempfile
 import time
@@ -16,14 +15,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from _record import benchmark_parser, provenance, write_tables
+from _timing import median_and_range
 
 from surefoot.curvature import GGN, eigenpairs
-from surefoot.files import write_atomically
 from surefoot.losses import Lifted
 from surefoot.params import flat
 from surefoot.runs.build import build
 from surefoot.runs.folder import RunFolder
-from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.runs.run import run
 from surefoot.runs.spec import DEFAULT_OBSERVERS, RunSpec
 from surefoot.table import Table
@@ -42,16 +41,16 @@ def observing(splits: Sequence[str], seed: int, stop: str = "bound") -> float:
     """Time of all observations over time of all steps of one run."""
     training = build(RunSpec.from_dict({**SPEC, "seed": seed, "observers": {"curvature": {"stop": stop}}}))
     training.splits = {name: training.splits[name] for name in splits}
-    stepping = looking = 0.0
+    stepping = observing_time = 0.0
     for step in range(STEPS + 1):
         if step % 100 == 0:
             begun = time.perf_counter()
             training.observe()
-            looking += time.perf_counter() - begun
+            observing_time += time.perf_counter() - begun
         begun = time.perf_counter()
         training.advance()
         stepping += time.perf_counter() - begun
-    return looking / stepping
+    return observing_time / stepping
 
 
 def product_in_gradients(seed: int) -> tuple[float, float]:
@@ -76,14 +75,14 @@ def product_in_gradients(seed: int) -> tuple[float, float]:
 
 def overhead(repeats: int) -> list[float]:
     """Seconds of whole runs of one step in this warm process."""
-    found = []
+    seconds = []
     spec = RunSpec.from_dict({**SPEC, "budget": 1, "observers": dict.fromkeys(DEFAULT_OBSERVERS, False)})
     with tempfile.TemporaryDirectory() as folder:
         for repeat in range(repeats + 1):
             begun = time.perf_counter()
             run(spec, RunFolder(Path(folder) / str(repeat)))
-            found.append(time.perf_counter() - begun)
-    return found[1:]  # the first one imports and warms up
+            seconds.append(time.perf_counter() - begun)
+    return seconds[1:]  # the first one imports and warms up
 
 
 def tracking_errors(seed: int) -> list[float]:
@@ -104,14 +103,9 @@ def tracking_errors(seed: int) -> list[float]:
     return errors
 
 
-def spread(values: Sequence[float]) -> str:
-    return f"{statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = benchmark_parser(__file__)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path("results/benchmarks/observing.md"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     observing(["train"], 0)  # warm-up
@@ -128,23 +122,17 @@ def main() -> None:
         title="What observing costs (digits MLP 64-200-200-10, 1,200 images, GD, 1,000 steps, one thread)",
         columns=("quantity", "median (range)", "n", "at most"),
         rows=(
-            (f"{time_of}, of the training set, certified", spread(one), len(one), "1.15"),
-            (f"{time_of}, of the training set, stopped on the residual", spread(quick), len(quick), "1.15"),
-            (f"{time_of}, of training and test set, certified", spread(both), len(both), "-"),
-            ("building a Gauss-Newton matrix / one gradient", spread(building), len(building), "-"),
-            ("one product with it / one gradient", spread(multiplying), len(multiplying), "-"),
-            ("seconds of a run beyond its steps, in a warm worker", spread(beyond), len(beyond), "1"),
+            (f"{time_of}, of the training set, certified", median_and_range(one), len(one), "1.15"),
+            (f"{time_of}, of the training set, stopped on the residual", median_and_range(quick), len(quick), "1.15"),
+            (f"{time_of}, of training and test set, certified", median_and_range(both), len(both), "-"),
+            ("building a Gauss-Newton matrix / one gradient", median_and_range(building), len(building), "-"),
+            ("one product with it / one gradient", median_and_range(multiplying), len(multiplying), "-"),
+            ("seconds of a run beyond its steps, in a warm worker", median_and_range(beyond), len(beyond), "1"),
             ("relative error of the tracked sharpness", accuracy, len(errors), "1e-2"),
         ),
-        notes=(
-            f"`python benchmarks/observing.py --repeats {arguments.repeats}`, seeds 0 to {arguments.repeats - 1}, "
-            f"commit {commit()}, {', '.join(f'{k} {v}' for k, v in versions().items())}, "
-            f"{hardware()['processor']}, {hardware()['cores']} cores.",
-        ),
+        notes=(provenance(f"python benchmarks/observing.py --repeats {arguments.repeats}", seeds=arguments.repeats),),
     )
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(arguments.out, table.markdown().encode())
-    print(table.markdown())
+    write_tables(arguments.out, table)
 
 
 if __name__ == "__main__":

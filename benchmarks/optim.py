@@ -10,41 +10,31 @@
 Usage: python benchmarks/optim.py [--repeats 15] [--out results/benchmarks/optim.md]
 """
 
-import argparse
-import statistics
-import time
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import pytorch_optimizer
 import torch
+from _record import benchmark_parser, provenance, write_tables
 from _storage import Storage
+from _timing import cpu_seconds, median_and_range
 from torch import Tensor, nn
 
-from surefoot.files import write_atomically
 from surefoot.losses import Batch, CrossEntropy, Lifted, MarginAware
 from surefoot.models import CNN, MLP
 from surefoot.optim import ASAM, CSAM, SAM, SSAM, VASSO, Muon
-from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.table import Cell, Table
 
 SGD = torch.optim.SGD
 OPTIONS = {"lr": 1e-6, "momentum": 0.9}
 
 
-def seconds(work: Callable[[], Any]) -> float:
-    begun = time.process_time()
-    work()
-    return time.process_time() - begun
-
-
 def ratios(first: Callable[[], Any], second: Callable[[], Any], repeats: int) -> list[float]:
     """Times of the first over times of the second, measured in turns after one warm-up each."""
     first(), second()
-    return [seconds(first) / seconds(second) for _ in range(repeats)]
+    return [cpu_seconds(first) / cpu_seconds(second) for _ in range(repeats)]
 
 
 def steps(repeats: int) -> list[tuple[Cell, ...]]:
@@ -66,12 +56,14 @@ def steps(repeats: int) -> list[tuple[Cell, ...]]:
             loss.backward()
             return loss.detach()
 
-        found = ratios(
+        quotients = ratios(
             lambda o=optimizer, c=closure: [o.step(c) for _ in range(5)],
             lambda o=plain, c=base_closure: [o.step(c) for _ in range(5)],
             repeats,
         )
-        rows.append((f"a step of {kind.__name__} / of SGD, small CNN", spread(found), len(found), "2.05"))
+        rows.append(
+            (f"a step of {kind.__name__} / of SGD, small CNN", median_and_range(quotients), len(quotients), "2.05")
+        )
     return rows
 
 
@@ -105,13 +97,13 @@ def overhead(repeats: int) -> tuple[Cell, ...]:
 
     for work in (step_of_ours, step_of_theirs, step_of_base):
         work(), work()
-    found = []
+    quotients = []
     for _ in range(repeats):
-        mine, base, other = seconds(step_of_ours), seconds(step_of_base), seconds(step_of_theirs)
-        found.append((mine - base) / (other - base))
+        mine, base, other = cpu_seconds(step_of_ours), cpu_seconds(step_of_base), cpu_seconds(step_of_theirs)
+        quotients.append((mine - base) / (other - base))
     number = sum(p.numel() for p in params)
     what = f"SAM beyond gradients and base, ours / pytorch_optimizer's, {number / 1e6:.1f} million parameters"
-    return what, spread(found), len(found), "0.5"
+    return what, median_and_range(quotients), len(quotients), "0.5"
 
 
 def memory() -> list[tuple[Cell, ...]]:
@@ -143,8 +135,13 @@ def muon(repeats: int) -> tuple[Cell, ...]:
         p.grad = torch.randn_like(p)
     ours = Muon([{"params": params[0], "rule": "muon"}])
     theirs = torch.optim.Muon(params[1], lr=0.02)
-    found = ratios(ours.step, theirs.step, repeats)
-    return "a step of Muon / of torch.optim.Muon, 200 x 3072 and 200 x 200", spread(found), len(found), "-"
+    quotients = ratios(ours.step, theirs.step, repeats)
+    return (
+        "a step of Muon / of torch.optim.Muon, 200 x 3072 and 200 x 200",
+        median_and_range(quotients),
+        len(quotients),
+        "-",
+    )
 
 
 def margin_aware(repeats: int) -> list[tuple[Cell, ...]]:
@@ -164,29 +161,28 @@ def margin_aware(repeats: int) -> list[tuple[Cell, ...]]:
                     if isinstance(objective, MarginAware):
                         objective.after_step(batch, batch.inputs)
 
-            found = ratios(partial(four_steps, ours), partial(four_steps, Lifted(CrossEntropy())), repeats)
+            quotients = ratios(partial(four_steps, ours), partial(four_steps, Lifted(CrossEntropy())), repeats)
             how = "" if every == 1 else f", every {every}th step"
-            rows.append((f"a step on margin_aware{how} / on cross-entropy, {name}", spread(found), len(found), bar))
+            rows.append(
+                (
+                    f"a step on margin_aware{how} / on cross-entropy, {name}",
+                    median_and_range(quotients),
+                    len(quotients),
+                    bar,
+                )
+            )
     return rows
 
 
-def spread(values: list[float]) -> str:
-    return f"{statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = benchmark_parser(__file__)
     parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--out", type=Path, default=Path("results/benchmarks/optim.md"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
     rows = [*steps(arguments.repeats), overhead(arguments.repeats), *memory(), muon(arguments.repeats)]
     rows += margin_aware(arguments.repeats)
-    made = (
-        f"`make bench NAME=optim`, commit {commit()}, {', '.join(f'{k} {v}' for k, v in versions().items())}, "
-        f"pytorch_optimizer {version('pytorch_optimizer')}, {hardware()['processor']}, one thread."
-    )
+    made = provenance("make bench NAME=optim", peers=[f"pytorch_optimizer {version('pytorch_optimizer')}"])
     table = Table(
         name="optim",
         title="What the optimizers cost",
@@ -194,9 +190,7 @@ def main() -> None:
         rows=tuple(rows),
         notes=(made,),
     )
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(arguments.out, table.markdown().encode())
-    print(table.markdown())
+    write_tables(arguments.out, table)
 
 
 if __name__ == "__main__":

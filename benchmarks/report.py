@@ -5,7 +5,6 @@ The runs are copies of the archived runs of results/coupling/digits under other 
 Usage: python benchmarks/report.py [--out results/benchmarks/report.md]
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -13,11 +12,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from surefoot.files import write_atomically
+from _record import benchmark_parser, provenance, write_tables
+
 from surefoot.report.page import chart_scripts
 from surefoot.report.study import write_page
 from surefoot.runs.folder import RunFolder
-from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.archive import read_archive
 from surefoot.studies.folder import StudyFolder
@@ -55,7 +54,7 @@ def seconds_in_browser(page: Path) -> tuple[float | None, float | None]:
     flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=flags)
-        found = []
+        seconds = []
         for _ in range(3):
             view = browser.new_page()
             start = time.perf_counter()
@@ -63,15 +62,14 @@ def seconds_in_browser(page: Path) -> tuple[float | None, float | None]:
             view.wait_for_function("document.documentElement.dataset.usable === 'yes'", timeout=120_000)
             usable = time.perf_counter() - start
             view.wait_for_function("document.documentElement.dataset.ready === 'yes'", timeout=120_000)
-            found.append((usable, time.perf_counter() - start))
+            seconds.append((usable, time.perf_counter() - start))
             view.close()
         browser.close()
-    return sorted(found)[1]
+    return sorted(seconds)[1]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--out", type=Path, default=Path("results/benchmarks/report.md"))
+    parser = benchmark_parser(__file__)
     arguments = parser.parse_args()
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as name:
@@ -87,12 +85,10 @@ def main() -> None:
     rows = tuple((name, measured[name], bar) for name, bar in BARS.items())
     scripts = f"{len(chart_scripts()) / 1e6:.2f} MB of the page are its scripts. Made in {busy:.1f} s of CPU time. "
     scripts += f"Chromium: median of 3; usable: the controls and the first two charts answer. {NUM_RUNS} runs."
-    table = Table("report", f"The page of {NUM_RUNS} runs", ("what", "measured (n = 1)", "bar"), rows, (scripts,))
-    about = (
-        f"Load before: {load:.1f}. Commit {commit()}; {versions()}; {hardware()}. Made by: python benchmarks/report.py"
-    )
-    print(table.markdown() + "\n" + about)
-    write_atomically(arguments.out, f"# The report page\n\n{table.markdown()}\n{about}\n".encode())
+    made = provenance("python benchmarks/report.py", one_thread=False)
+    notes = (scripts, f"Load before: {load:.1f}.", made)
+    table = Table("report", f"The page of {NUM_RUNS} runs", ("what", "measured (n = 1)", "bar"), rows, notes)
+    write_tables(arguments.out, table)
 
 
 if __name__ == "__main__":

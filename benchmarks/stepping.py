@@ -1,4 +1,4 @@
-"""What a step and a look at a split cost on a CPU, against the plain way: ratios within one run, never times.
+"""What a training step and a forward pass cost on a CPU, against the plain way: ratios within one run.
 
 1. A gradient with freed memory kept for the next one over a gradient without, as training and as a user's own process
    has them; each in fresh processes that take turns, one thread.
@@ -14,15 +14,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
+from _record import benchmark_parser, provenance, write_tables
+from _timing import median_and_range
 from torch import Tensor, nn
 
-from surefoot.files import write_atomically
 from surefoot.models import MLP, ResNet
 from surefoot.runs.allocator import keep_freed_memory
-from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.table import Table
 from surefoot.training.snapshot import at_once
 
@@ -39,7 +38,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], int]] = {
 def gradient_seconds(case: str, *, keep: bool, times: int = 15) -> float:
     """Median seconds of a gradient in this process."""
     if keep and not keep_freed_memory():
-        raise SystemExit("The C library of this machine cannot be told to keep memory.")
+        raise SystemExit("The C library of this machine cannot keep freed memory.")
     make, size = CASES[case]
     model, inputs, labels = make(), torch.randn(size, *SHAPE), torch.randint(10, (size,))
 
@@ -59,11 +58,11 @@ def seconds(do: Callable[[], object]) -> float:
 
 def kept_over_not(case: str) -> float:
     """Ratio of the medians of two fresh processes, one after the other."""
-    told = []
+    medians = []
     for keep in ("keep", "not"):
         command = [sys.executable, __file__, "--gradient", case, keep]
-        told.append(float(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
-    return told[0] / told[1]
+        medians.append(float(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+    return medians[0] / medians[1]
 
 
 def parts_over_large(case: str) -> float:
@@ -84,9 +83,8 @@ def parts_over_large(case: str) -> float:
 
 def main() -> None:
     """Measure and write the table."""
-    parser = argparse.ArgumentParser()
+    parser = benchmark_parser(__file__)
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--out", type=Path, default=Path("results/benchmarks/stepping.md"))
     parser.add_argument("--gradient", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -101,13 +99,16 @@ def main() -> None:
     ):
         for case in CASES:
             measure(case)
-            found = [measure(case) for _ in range(arguments.repeats)]
-            told = f"{statistics.median(found):.2f} ({min(found):.2f} to {max(found):.2f})"
-            rows.append((f"{what}; {case}", told, arguments.repeats))
-    table = Table("stepping", "Steps and looks on a CPU, one thread", ("quantity", "median (range)", "n"), tuple(rows))
-    about = f"Commit {commit()}; {versions()}; {hardware()}. Made by: python benchmarks/stepping.py"
-    print(table.markdown() + "\n" + about)
-    write_atomically(arguments.out, f"# Stepping\n\n{table.markdown()}\n{about}\n".encode())
+            quotients = [measure(case) for _ in range(arguments.repeats)]
+            rows.append((f"{what}; {case}", median_and_range(quotients, digits=2), arguments.repeats))
+    table = Table(
+        "stepping",
+        "Training steps and forward passes on a CPU, one thread",
+        ("quantity", "median (range)", "n"),
+        tuple(rows),
+        notes=(provenance(f"python benchmarks/stepping.py --repeats {arguments.repeats}"),),
+    )
+    write_tables(arguments.out, table)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@
 Usage: python benchmarks/studies.py [--runs 10000] [--out results/benchmarks/studies.md]
 """
 
-import argparse
 import json
 import os
 import random
@@ -21,9 +20,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from surefoot.files import write_atomically
+from _record import benchmark_parser, provenance, write_tables
+
 from surefoot.runs.folder import RunFolder
-from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.runs.run import run
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.engines import usable_cores
@@ -95,9 +94,9 @@ def many_runs(root: Path, num_runs: int) -> None:
         folder.mkdir(parents=True)
         moved = [{k: v if "/" not in k else v + 0.01 * draw.random() for k, v in row.items()} for row in rows]
         (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in moved))
-        known = {"id": spec.id, "label": spec.label, "seed": seed, "spec": spec.to_dict()}
-        known["metrics_sha256"] = RunFolder(folder).checksum()
-        (folder / "run.json").write_text(json.dumps({**record, **known}, indent=1))
+        changed = {"id": spec.id, "label": spec.label, "seed": seed, "spec": spec.to_dict()}
+        changed["metrics_sha256"] = RunFolder(folder).checksum()
+        (folder / "run.json").write_text(json.dumps({**record, **changed}, indent=1))
     about = {"study": "many", "scale": "one", "title": "Many?", "about": "", "outcome": "methods", "runs": names}
     (root / "study.json").write_text(json.dumps(about))
 
@@ -108,15 +107,14 @@ def aggregate(num_runs: int) -> tuple[float, float, float]:
         many_runs(Path(name), num_runs)
         load = os.getloadavg()[0]
         command = [sys.executable, "-c", AGGREGATE, name, str(num_runs), str(NUM_METHODS)]
-        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    seconds, megabytes = map(float, told.split())
+        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    seconds, megabytes = map(float, output.split())
     return seconds, megabytes, load
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = benchmark_parser(__file__)
     parser.add_argument("--runs", type=int, default=10_000)
-    parser.add_argument("--out", type=Path, default=Path("results/benchmarks/studies.md"))
     arguments = parser.parse_args()
     seconds, megabytes, load = aggregate(arguments.runs)
     share, in_hand, wall, load_then = busy()
@@ -127,10 +125,9 @@ def main() -> None:
         ("the same, share of the time with a run in hand", in_hand, "0.9", load_then),
         ("the same, wall s", wall, "-", load_then),
     )
-    table = Table("studies", "Studies", ("what", "measured (n = 1)", "asked for", "load before"), rows)
-    about = f"Commit {commit()}; {versions()}; {hardware()}. Made by: python benchmarks/studies.py"
-    print(table.markdown() + "\n" + about)
-    write_atomically(arguments.out, f"# Studies\n\n{table.markdown()}\n{about}\n".encode())
+    made = provenance(f"python benchmarks/studies.py --runs {arguments.runs}", one_thread=False)
+    table = Table("studies", "Studies", ("what", "measured (n = 1)", "bar", "load before"), rows, (made,))
+    write_tables(arguments.out, table)
 
 
 if __name__ == "__main__":

@@ -3,24 +3,21 @@
 python benchmarks/watch.py [--repeats 5] [--steps 2000] [--out results/benchmarks/watch.md]
 """
 
-import argparse
-import statistics
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from _record import benchmark_parser, provenance, write_tables
+from _timing import median_and_range
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from surefoot.data import digits
-from surefoot.files import write_atomically
 from surefoot.integrations import Watch, lightning_callback
 from surefoot.models import CNN, MLP
-from surefoot.runs.provenance import commit, hardware, versions
 from surefoot.table import Table
 from surefoot.watch.watch import DEFAULT_OBSERVERS
 
@@ -140,15 +137,10 @@ def in_lightning(seed: int, *, kind: str, steps: int, held_out: bool) -> float:
     return whole / (whole - inside)
 
 
-def spread(values: Sequence[float]) -> str:
-    return f"{statistics.median(values):.4f} ({min(values):.4f} to {max(values):.4f})"
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = benchmark_parser(__file__)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--out", type=Path, default=Path("results/benchmarks/watch.md"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # Lightning's advice
@@ -158,13 +150,15 @@ def main() -> None:
             for held_out in (False, True):
                 options = {"kind": kind, "held_out": held_out}
                 way(99, steps=2 * EVERY, **options)  # warm-up
-                found = [way(seed, steps=arguments.steps, **options) for seed in range(arguments.repeats)]
+                ratios = [way(seed, steps=arguments.steps, **options) for seed in range(arguments.repeats)]
                 seen = (
                     f"the batch and {len(TEST)} held-out samples: {', '.join(observers(held_out))}"
                     if held_out
                     else "the batch: calibration"
                 )
-                rows.append((kind, name, seen, spread(found), len(found), "-" if held_out else "1.03"))
+                rows.append(
+                    (kind, name, seen, median_and_range(ratios, digits=4), len(ratios), "-" if held_out else "1.03")
+                )
     table = Table(
         name="watch",
         title=(
@@ -177,14 +171,13 @@ def main() -> None:
             "Within one run: seconds inside the watch's own calls against the others. In the plain loop a look at "
             "held-out samples has their forward pass in it, which a loop that evaluates them does anyway; Lightning "
             "validates them each time, and the callback takes the logits from there.",
-            f"`python benchmarks/watch.py --repeats {arguments.repeats} --steps {arguments.steps}`, seeds 0 to "
-            f"{arguments.repeats - 1}, commit {commit()}, {', '.join(f'{k} {v}' for k, v in versions().items())}, "
-            f"{hardware()['processor']}, {hardware()['cores']} cores.",
+            provenance(
+                f"python benchmarks/watch.py --repeats {arguments.repeats} --steps {arguments.steps}",
+                seeds=arguments.repeats,
+            ),
         ),
     )
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(arguments.out, table.markdown().encode())
-    print(table.markdown())
+    write_tables(arguments.out, table)
 
 
 if __name__ == "__main__":
