@@ -62,6 +62,9 @@ bench: $(if $(filter $(NAME),$(PEERS)),.venv-peers/is-set-up,setup-dev)  ## run 
 reproduce: setup-dev  ## repeat the shortest run of every committed study, write results/REPRODUCED.md
 	$(BIN)/python -m surefoot_papers.reproduce results
 
+tables: setup-dev  ## make the tables of the committed results from their rows
+	$(BIN)/python -m surefoot_papers.recorded results
+
 claims: setup-dev  ## write results/CLAIMS.md from the committed results
 	$(BIN)/python -m surefoot_papers.claims_page results
 
