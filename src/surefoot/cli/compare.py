@@ -1,6 +1,6 @@
 """`surefoot compare`: two methods of a study, paired by seed."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -43,7 +43,7 @@ class CompareCommand:
             first, second = (method_named(runs, name) for name in (self.a, self.b))
         if self.json:
             about = {"study": record["study"], "scale": record["scale"], "a": first, "b": second}
-            print_json({**about, "level": 0.95, "pairs": [asdict(pair) for pair in pairs]})
+            print_json({**about, "level": 0.95, "pairs": [pair.to_dict() for pair in pairs]})
             return 0
         rows: list[tuple[Cell, ...]] = []
         for pair in pairs:

@@ -9,7 +9,6 @@ from surefoot.runs.trajectory import Trajectory
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Run = Trajectory
 _T = TypeVar("_T")
 
 # One fixed colour per optimizer everywhere, those of the papers from Okabe and Ito's palette for the colour-blind.
