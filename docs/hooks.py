@@ -64,7 +64,18 @@ OWN_PAGES = {"margin_aware": "margin_aware.md"}
 MODULES = [
     *("predictions", "metrics", "posthoc", "curvature", "losses", "optim", "ensembles", "theory", "attack"),
     *("data", "models", "training.loop", "training.batches", "training.schedule", "training.observers"),
-    *("runs.spec", "runs.run", "runs.trajectory", "studies.study", "studies.analysis", "studies.claim", "studies.outcome", "studies.comparison", "report.reliability", "integrations"),
+    *(
+        "runs.spec",
+        "runs.run",
+        "runs.trajectory",
+        "studies.study",
+        "studies.analysis",
+        "studies.claim",
+        "studies.outcome",
+        "studies.comparison",
+        "report.reliability",
+        "integrations",
+    ),
 ]
 
 
