@@ -47,7 +47,7 @@ def likeness(recorded: Sequence[Row], now: Sequence[Row]) -> Likeness:
     """
     lost: set[str] = set()
     values = equal = 0
-    points: float | None = None
+    points: list[float] = []
     relative, where = 0.0, "-"
     again = {row["step"]: row for row in now}
     pairs = [(row, again[row["step"]]) for row in recorded if row["step"] in again]
@@ -61,9 +61,9 @@ def likeness(recorded: Sequence[Row], now: Sequence[Row]) -> Likeness:
                 relative, where = apart, f"{key} at step {before['step']}"
             old, new = before[key], after[key]
             if key in _SHARES and old is not None and new is not None:
-                points = max(points or 0.0, round(100 * abs(old - new), 12))
+                points.append(round(100 * abs(old - new), 12))
     steps = [row["step"] for row in recorded] == [row["step"] for row in now]
-    return Likeness(steps, tuple(sorted(lost)), values, equal, points, relative, where)
+    return Likeness(steps, tuple(sorted(lost)), values, equal, max(points, default=None), relative, where)
 
 
 def _apart(first: float | None, second: float | None) -> float:

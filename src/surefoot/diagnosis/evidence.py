@@ -1,6 +1,6 @@
 """What the committed results say about the effect of a change, as numbers that a diagnosis can cite.
 
-`evidence.json` beside this file holds the numbers of this version; surefoot_papers.evidence writes it.
+`evidence.json` beside this file holds the numbers of this version; `make evidence` writes it.
 """
 
 import json

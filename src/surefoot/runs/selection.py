@@ -16,8 +16,8 @@ def selected(rows: Sequence[Row]) -> Row | None:
     >>> selected([{"step": 0, "validation/nll": 2.0}, {"step": 5, "validation/nll": 1.0}, {"step": 9}])["step"]
     5
     """
-    known = [(value, place) for place, row in enumerate(rows) if (value := row.get(JUDGE)) is not None]
-    return rows[min(known)[1]] if known else None
+    values = [(value, place) for place, row in enumerate(rows) if (value := row.get(JUDGE)) is not None]
+    return rows[min(values)[1]] if values else None
 
 
 def selected_place(run: Trajectory) -> int | None:

@@ -74,7 +74,8 @@ def _corrupted_scores(run: Trajectory) -> dict[str, float] | None:
 def kept(run: Trajectory, runs: Sequence[Trajectory]) -> tuple[float, float, float]:
     """Test ECE at its best since the lowest validation NLL of the usual budget, after that budget, and at the end."""
     within = usual(run, runs)
-    since = within.steps[selected_place(within) or 0]
+    place = selected_place(within)
+    since = within.steps[0 if place is None else place]
     errors = run["test/ece"][(run.steps >= since) & np.isfinite(run["test/ece"])]
     return min(errors.tolist(), default=math.nan), within.last("test/ece"), run.last("test/ece")
 
