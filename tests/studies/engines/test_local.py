@@ -100,7 +100,7 @@ def test_ctrl_c_saves_and_leaves_no_process_behind(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_worker_that_somebody_stops_is_replaced_and_its_run_resumed(tmp_path: Path) -> None:
-    long = spec(0.05, budget=1500)
+    long = spec(0.05, budget=6000)
     engine = LocalEngine(1, checkpoint_seconds=1000.0)
     events: list[Event] = []
 
@@ -111,7 +111,7 @@ def test_a_worker_that_somebody_stops_is_replaced_and_its_run_resumed(tmp_path: 
 
     assert engine.run(trials([long], tmp_path), on_event=on_event)[long.id].status == "done"
     assert any(event.kind == "lost" for event in events)
-    assert RunFolder(tmp_path / long.id).record["gradients"] == 1500
+    assert RunFolder(tmp_path / long.id).record["gradients"] == 6000
 
 
 def test_no_workers_are_refused() -> None:

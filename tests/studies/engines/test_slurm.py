@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from surefoot.runs.folder import RunFolder
 from surefoot.runs.run import run
 from surefoot.runs.spec import RunSpec
 from surefoot.studies.engines import make_engine
-from surefoot.studies.engines.cluster import ClusterEngine, gradients_told
+from surefoot.studies.engines.cluster import ClusterEngine, recorded_gradients
 from surefoot.studies.engines.engine import Event, Trial
 from surefoot.studies.engines.slurm import SlurmBackend
 
@@ -26,7 +28,11 @@ def spec(lr: float, **changes: Any) -> RunSpec:
 
 
 class Watched(SlurmBackend):
-    """Notes its jobs, and does something to the first one when it has begun."""
+    """Notes its jobs, and does something to the first one when it has begun.
+
+    Each job is a process group of its own, so that it can be killed as Slurm kills one: with all its processes. The
+    process of submitit alone would leave its child behind, which trains on and holds the run's folder.
+    """
 
     handles: list[Any]
 
@@ -37,7 +43,9 @@ class Watched(SlurmBackend):
         self.strike = lambda handle: None
 
     def submit(self, trial: Trial) -> Any:
-        self.handles.append(super().submit(trial))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(subprocess, "Popen", partial(subprocess.Popen, start_new_session=True))
+            self.handles.append(super().submit(trial))
         return self.handles[-1]
 
     def ended(self, handle: Any) -> Event | None:
@@ -54,17 +62,17 @@ def backend(tmp_path: Path) -> Watched:
 def test_jobs_end_with_the_same_bytes_and_a_killed_one_is_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("surefoot.studies.engines.cluster._LOOK", 0.1)
-    long, diverging = spec(0.1, budget=30000), spec(1e30)
+    monkeypatch.setattr("surefoot.studies.engines.cluster._PROGRESS", 0.1)
+    long, diverging = spec(0.1, budget=8000), spec(1e30)
     trials = [Trial(item, tmp_path / "runs" / item.id) for item in (long, diverging)]
     watched = backend(tmp_path)
     watched.begun = trials[0].folder / "metrics.jsonl"
-    watched.strike = lambda handle: os.kill(handle._process.pid, signal.SIGKILL)
+    watched.strike = lambda handle: os.killpg(handle._process.pid, signal.SIGKILL)
     events: list[Event] = []
     ended = ClusterEngine(watched).run(trials, on_event=events.append)
     assert [ended[trial.id].status for trial in trials] == ["done", "diverged"]
     come = [event.done for event in events if event.kind == "progress" and event.spec is long]
-    assert 0 < max(come) <= 30000
+    assert 0 < max(come) <= 8000
     (lost,) = [event for event in events if event.kind == "lost"]
     assert "its job" in lost.reason
     assert len(watched.handles) == 3
@@ -75,15 +83,16 @@ def test_jobs_end_with_the_same_bytes_and_a_killed_one_is_resumed(
 
 def test_how_far_a_run_has_come_is_read_from_its_last_whole_row(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    assert gradients_told(path) == 0
+    assert recorded_gradients(path) == 0
     path.write_text('{"gradients": 3}\n{"gradients": 7}\n{"gradients": 9')
-    assert gradients_told(path) == 7
+    assert recorded_gradients(path) == 7
     path.write_text("broken\n")
-    assert gradients_told(path) == 0
+    assert recorded_gradients(path) == 0
 
 
 @pytest.mark.slow
-def test_on_ctrl_c_jobs_save_and_leave(tmp_path: Path) -> None:
+def test_on_ctrl_c_jobs_save_and_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("surefoot.studies.engines.cluster._LEAVE", 600.0)  # however busy the machine is
     long = spec(0.1, budget=10**6)
     trial = Trial(long, tmp_path / long.id)
     trial.folder.mkdir()
