@@ -13,7 +13,7 @@ pytest.importorskip("vl_convert")
 from browser.conftest import Visit
 from surefoot.cli import main
 from surefoot.cli.watch import live_page, version
-from surefoot.diagnosis.profile import wilson
+from surefoot.proportion import wilson
 from surefoot.report.serve import Live, server
 from surefoot.runs.folder import RunFolder
 

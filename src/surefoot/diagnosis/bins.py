@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from surefoot.diagnosis.profile import wilson
+from surefoot.proportion import wilson
 
 _TAIL = 0.025  # on each side of an interval
 

@@ -2,8 +2,9 @@
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Literal
+
+from surefoot.proportion import wilson
 
 Lean = Literal["over", "under", "undecided"]
 
@@ -75,15 +76,3 @@ class Profile:
     tail: tuple[tuple[float, float], ...] = ()  # the worst part of the samples, and its share of sum exp(-margin)
     wrong: tuple[Sample, ...] = ()  # wrong, most confident first
     num_wrong: int | None = None
-
-
-def wilson(share: float, count: int, *, tail: float) -> tuple[float, float]:
-    """Wilson's limits of a proportion.
-
-    >>> [round(limit, 4) for limit in wilson(0.8, 1000, tail=0.025)]
-    [0.7741, 0.8236]
-    """
-    z2 = NormalDist().inv_cdf(tail) ** 2
-    middle = (share * count + z2 / 2) / (count + z2)
-    reach = math.sqrt(max(0.0, z2 * (share * (1 - share) * count + z2 / 4))) / (count + z2)
-    return max(0.0, middle - reach), min(1.0, middle + reach)

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from surefoot.metrics._classwise_ece import classwise_ece
 from surefoot.metrics._ece import debiased_rms_ce, ece, mce, oe, rms_ce, ue
-from surefoot.metrics._reliability import ReliabilityBin, reliability
+from surefoot.metrics._reliability import reliability
 from surefoot.metrics._skce import skce
 from surefoot.metrics.adaptive_ece import ada_ece
 from surefoot.metrics.brier import BrierParts, brier_parts
@@ -21,6 +21,7 @@ from surefoot.metrics.significance import Significance, ece_test, skce_test
 from surefoot.metrics.smooth_ece import sm_ece
 from surefoot.metrics.streaming import StreamingMetrics
 from surefoot.predictions import Predictions
+from surefoot.reliability_bin import ReliabilityBin
 
 METRICS: dict[str, Callable[[Predictions], Tensor]] = {
     "accuracy": accuracy,

@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from surefoot.metrics._reliability import ReliabilityBin, reliability
+from surefoot.metrics._reliability import reliability
 from surefoot.metrics.brier import BrierParts, brier_parts
 from surefoot.metrics.intervals import INTERVALS, Interval
 from surefoot.metrics.intervals.interval import Options
 from surefoot.metrics.significance import Significance, ece_test
 from surefoot.predictions import Predictions
 from surefoot.registry import look_up
+from surefoot.reliability_bin import ReliabilityBin
 
 EVALUATED = (
     "accuracy",

@@ -16,8 +16,8 @@ from surefoot.metrics._ece import debiased_rms_ce
 from surefoot.metrics.bins import BinSums, classwise_sums, equal_mass, equal_width, top_label_sums
 from surefoot.metrics.intervals._inversion import invert
 from surefoot.metrics.intervals.interval import Interval, Options
-from surefoot.metrics.intervals.means import wilson
 from surefoot.predictions import Predictions
+from surefoot.proportion import wilson
 
 _NUM_GROUPS = 200
 _FARTHEST = -20.0  # deviations beyond what was observed
@@ -79,12 +79,16 @@ def ue_interval(predictions: Predictions, options: Options) -> Interval:
 def mce_interval(predictions: Predictions, options: Options) -> Interval:
     """Of the maximum error over the bins that hold samples: limits of every bin's accuracy that hold together."""
     sums = top_label_sums(predictions, num_bins=options.num_bins)
-    held = sums.count > 0
-    count, share, confidence = (part[held] for part in (sums.count, sums.hit / sums.count, sums.score / sums.count))
-    below, above = wilson(share, count, tail=options.tail / len(count))
+    filled = sums.count > 0
+    count, accuracy, confidence = (
+        part[filled] for part in (sums.count, sums.hit / sums.count, sums.score / sums.count)
+    )
+    tail = options.tail / len(count)
+    limits = [wilson(*each, tail=tail) for each in zip(accuracy.tolist(), count.tolist(), strict=True)]
+    below, above = confidence.new_tensor(limits).unbind(dim=1)
     low = torch.maximum(confidence - above, below - confidence).clamp(min=0).amax()
     high = torch.maximum(confidence - below, above - confidence).amax()
-    return options.interval((confidence - share).abs().amax(), low, high, "simultaneous wilson")
+    return options.interval((confidence - accuracy).abs().amax(), low, high, "simultaneous wilson")
 
 
 def classwise_ece_interval(predictions: Predictions, options: Options) -> Interval:

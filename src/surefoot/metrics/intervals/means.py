@@ -8,12 +8,13 @@ from torch import Tensor
 from surefoot.metrics.intervals.interval import Interval, IntervalOf, Options, normal_quantile
 from surefoot.metrics.scores import brier_values, entropy_values, nll_values
 from surefoot.predictions import Predictions
+from surefoot.proportion import wilson
 
 
 def accuracy_interval(predictions: Predictions, options: Options) -> Interval:
     """Wilson's interval of a proportion."""
-    value = predictions.correct.double().mean()
-    low, high = wilson(value, value.new_tensor(predictions.num_samples), tail=options.tail)
+    value = float(predictions.correct.double().mean())
+    low, high = wilson(value, predictions.num_samples, tail=options.tail)
     return options.interval(value, low, high, "wilson")
 
 
@@ -35,14 +36,6 @@ def mean_interval(values: Callable[[Predictions], Tensor], *, low: float, high: 
 def standard_error(values: Tensor) -> float:
     """Of the mean of independent values."""
     return float(values.std()) / math.sqrt(len(values))
-
-
-def wilson(share: Tensor, count: Tensor, *, tail: float) -> tuple[Tensor, Tensor]:
-    """Limits of a proportion, good for few samples and near 0 and 1 too; 0 and 1 where there is no sample."""
-    z2 = normal_quantile(tail) ** 2
-    middle = (share * count + z2 / 2) / (count + z2)
-    reach = (z2 * (share * (1 - share) * count + z2 / 4)).sqrt() / (count + z2)
-    return (middle - reach).clamp(min=0), (middle + reach).clamp(max=1)
 
 
 nll_interval = mean_interval(nll_values, low=0.0, high=math.inf)
