@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from surefoot.metrics._brier_parts import BrierParts, brier_parts
 from surefoot.metrics._reliability import reliability
-from surefoot.metrics.brier import BrierParts, brier_parts
 from surefoot.metrics.intervals import INTERVALS, Interval
 from surefoot.metrics.intervals.interval import Options
 from surefoot.metrics.significance import Significance, ece_test
