@@ -19,10 +19,10 @@ from torch import Tensor
 
 from surefoot.metrics import METRICS
 from surefoot.metrics._ece import mean_absolute_gap, mean_square_gap, over_confidence, under_confidence
+from surefoot.metrics._intervals import INTERVALS, interval
 from surefoot.metrics._kce import laplacian_pair_sum
 from surefoot.metrics._sm_ece import smooth_error
 from surefoot.metrics.bins import BinSums, equal_mass, equal_width
-from surefoot.metrics.intervals import INTERVALS, interval
 from surefoot.predictions import Predictions
 from surefoot.table import Table
 

@@ -7,7 +7,7 @@ import torch
 
 from references import slow
 from surefoot.metrics import METRICS, interval, reliability
-from surefoot.metrics.intervals import INTERVALS
+from surefoot.metrics._intervals import INTERVALS
 from surefoot.metrics.ranking import aurc_influence, separation
 from surefoot.predictions import Predictions
 

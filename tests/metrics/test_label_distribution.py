@@ -9,7 +9,7 @@ from torch import Tensor
 
 from references.slow import softmax
 from surefoot.metrics import accuracy, ece, nll, vote_accuracy, vote_ece, vote_intervals, vote_kl, vote_nll
-from surefoot.metrics.intervals.interval import Options
+from surefoot.metrics._intervals._interval import Options
 from surefoot.predictions import Predictions
 
 DATA = Path(os.environ.get("SUREFOOT_DATA", ""))

@@ -56,7 +56,7 @@ class CalibrateCommand:
         with request():
             from surefoot.io.predictions_file import read_predictions
             from surefoot.metrics import intervals
-            from surefoot.metrics.intervals.interval import Options
+            from surefoot.metrics._intervals._interval import Options
             from surefoot.posthoc import POSTHOC
             from surefoot.registry import look_up
 

@@ -84,9 +84,9 @@ class EvaluateCommand:
             from surefoot.io.label_counts import read_label_counts
             from surefoot.io.predictions_file import read_predictions, read_scores
             from surefoot.metrics import evaluate
+            from surefoot.metrics._intervals._interval import Options
+            from surefoot.metrics._intervals.ranks import auroc_ood_interval
             from surefoot.metrics.evaluation import interval_record
-            from surefoot.metrics.intervals.interval import Options
-            from surefoot.metrics.intervals.ranks import auroc_ood_interval
             from surefoot.metrics.label_distribution import vote_intervals
 
             if self.diagram:

@@ -26,7 +26,7 @@ def repair(
 ) -> "Repair | None":
     """The ECE before and after a map; None where there is none."""
     from surefoot.diagnosis.facts import Repair
-    from surefoot.metrics.intervals import interval
+    from surefoot.metrics._intervals import interval
 
     if mapped is None:
         return None

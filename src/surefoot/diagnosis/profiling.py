@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from surefoot.diagnosis.profile import Group, Profile, Sample
+from surefoot.metrics._intervals import interval
 from surefoot.metrics.bins import BinSums, top_label_sums
-from surefoot.metrics.intervals import interval
 from surefoot.metrics.significance import ece_test
 from surefoot.predictions import Predictions
 

@@ -8,12 +8,12 @@ from surefoot.metrics._ada_ece import ada_ece
 from surefoot.metrics._brier_parts import BrierParts, brier_parts
 from surefoot.metrics._classwise_ece import classwise_ece
 from surefoot.metrics._ece import debiased_rms_ce, ece, mce, oe, rms_ce, ue
+from surefoot.metrics._intervals import Interval, interval
 from surefoot.metrics._kce import kce, mmce
 from surefoot.metrics._reliability import reliability
 from surefoot.metrics._skce import skce
 from surefoot.metrics._sm_ece import sm_ece
 from surefoot.metrics.evaluation import EVALUATED, Evaluation, evaluate, intervals
-from surefoot.metrics.intervals import Interval, interval
 from surefoot.metrics.label_distribution import vote_accuracy, vote_ece, vote_intervals, vote_kl, vote_nll
 from surefoot.metrics.margins import log_margin_moment, margin_quantiles, mean_margin, min_margin
 from surefoot.metrics.ranking import aurc, auroc_correct, auroc_ood, auroc_ovr

@@ -1,7 +1,7 @@
 """The numbers of a reliability diagram."""
 
+from surefoot.metrics._intervals._interval import Options
 from surefoot.metrics.bins import top_label_sums
-from surefoot.metrics.intervals.interval import Options
 from surefoot.predictions import Predictions
 from surefoot.reliability_bin import ReliabilityBin
 

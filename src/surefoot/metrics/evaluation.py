@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from surefoot.metrics._brier_parts import BrierParts, brier_parts
+from surefoot.metrics._intervals import INTERVALS, Interval
+from surefoot.metrics._intervals._interval import Options
 from surefoot.metrics._reliability import reliability
-from surefoot.metrics.intervals import INTERVALS, Interval
-from surefoot.metrics.intervals.interval import Options
 from surefoot.metrics.significance import Significance, ece_test
 from surefoot.predictions import Predictions
 from surefoot.registry import look_up

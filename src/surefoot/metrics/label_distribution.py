@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from surefoot.metrics._ece import mean_absolute_gap
+from surefoot.metrics._intervals._interval import Interval, Options
+from surefoot.metrics._intervals.binned import Noise, noisy_gaps_interval
+from surefoot.metrics._intervals.means import mean_interval
 from surefoot.metrics.bins import BinSums, equal_width
-from surefoot.metrics.intervals.binned import Noise, noisy_gaps_interval
-from surefoot.metrics.intervals.interval import Interval, Options
-from surefoot.metrics.intervals.means import mean_interval
 from surefoot.predictions import Predictions
 
 _PSEUDO = 4  # samples of the largest variance there can be, added to each bin: few votes that agree prove little

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from surefoot.metrics.intervals.interval import Interval, IntervalOf, Options, normal_quantile
+from surefoot.metrics._intervals._interval import Interval, IntervalOf, Options, normal_quantile
 from surefoot.metrics.scores import brier_values, entropy_values, nll_values
 from surefoot.predictions import Predictions
 from surefoot.proportion import wilson

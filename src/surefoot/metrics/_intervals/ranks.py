@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from surefoot.metrics.intervals.interval import Interval, Options, normal_quantile
-from surefoot.metrics.intervals.means import standard_error
+from surefoot.metrics._intervals._interval import Interval, Options, normal_quantile
+from surefoot.metrics._intervals.means import standard_error
 from surefoot.metrics.ranking import Separation, aurc, aurc_influence, class_separations, foreign_separation, separation
 from surefoot.predictions import Predictions
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from surefoot.metrics.intervals.interval import Options
+from surefoot.metrics._intervals._interval import Options
 
 _STEPS = 30
 

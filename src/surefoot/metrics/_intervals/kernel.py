@@ -3,13 +3,13 @@
 import torch
 from torch import Tensor
 
+from surefoot.metrics._intervals._interval import Interval, IntervalOf, Options, normal_quantile
+from surefoot.metrics._intervals._inversion import invert
+from surefoot.metrics._intervals.binned import residual_variances
 from surefoot.metrics._kce import kce
 from surefoot.metrics._skce import median_width, pair_rows, skce
 from surefoot.metrics._sm_ece import spread
 from surefoot.metrics.bins import equal_width
-from surefoot.metrics.intervals._inversion import invert
-from surefoot.metrics.intervals.binned import residual_variances
-from surefoot.metrics.intervals.interval import Interval, IntervalOf, Options, normal_quantile
 from surefoot.predictions import Predictions
 
 _CELLS = 512

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from surefoot.metrics._ece import debiased_rms_ce
+from surefoot.metrics._intervals._interval import Interval, Options
+from surefoot.metrics._intervals._inversion import invert
 from surefoot.metrics.bins import BinSums, classwise_sums, equal_mass, equal_width, top_label_sums
-from surefoot.metrics.intervals._inversion import invert
-from surefoot.metrics.intervals.interval import Interval, Options
 from surefoot.predictions import Predictions
 from surefoot.proportion import wilson
 

@@ -2,10 +2,10 @@
 
 import torch
 
+from surefoot.metrics._intervals._interval import Interval, Options
+from surefoot.metrics._intervals.binned import Noise, noisy_gaps_interval, residual_variances
 from surefoot.metrics._sm_ece import cosine_spectrum, mass, sm_ece, smooth_field, spread
 from surefoot.metrics.bins import equal_width
-from surefoot.metrics.intervals.binned import Noise, noisy_gaps_interval, residual_variances
-from surefoot.metrics.intervals.interval import Interval, Options
 from surefoot.predictions import Predictions
 
 _NODES_PER_WIDTH = 4

@@ -1,6 +1,7 @@
 """Intervals of metrics for the population behind a sample, honest where the plain bootstrap is not."""
 
-from surefoot.metrics.intervals.binned import (
+from surefoot.metrics._intervals._interval import Interval, IntervalOf, Options
+from surefoot.metrics._intervals.binned import (
     ada_ece_interval,
     classwise_ece_interval,
     debiased_rms_ce_interval,
@@ -10,9 +11,8 @@ from surefoot.metrics.intervals.binned import (
     rms_ce_interval,
     ue_interval,
 )
-from surefoot.metrics.intervals.interval import Interval, IntervalOf, Options
-from surefoot.metrics.intervals.kernel import kce_interval, skce_interval
-from surefoot.metrics.intervals.means import (
+from surefoot.metrics._intervals.kernel import kce_interval, skce_interval
+from surefoot.metrics._intervals.means import (
     accuracy_interval,
     brier_interval,
     entropy_interval,
@@ -21,8 +21,8 @@ from surefoot.metrics.intervals.means import (
     mean_margin_interval,
     nll_interval,
 )
-from surefoot.metrics.intervals.ranks import aurc_interval, auroc_correct_interval, auroc_ovr_interval
-from surefoot.metrics.intervals.smooth import sm_ece_interval
+from surefoot.metrics._intervals.ranks import aurc_interval, auroc_correct_interval, auroc_ovr_interval
+from surefoot.metrics._intervals.smooth import sm_ece_interval
 from surefoot.predictions import Predictions
 from surefoot.registry import look_up
 
