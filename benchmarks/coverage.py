@@ -19,7 +19,7 @@ from torch import Tensor
 
 from surefoot.metrics import METRICS
 from surefoot.metrics._ece import mean_absolute_gap, mean_square_gap, over_confidence, under_confidence
-from surefoot.metrics._intervals import INTERVALS, interval
+from surefoot.metrics._intervals import interval
 from surefoot.metrics._kce import laplacian_pair_sum
 from surefoot.metrics._sm_ece import smooth_error
 from surefoot.metrics.bins import BinSums, equal_mass, equal_width
@@ -28,7 +28,7 @@ from surefoot.table import Table
 
 NUM_BINS = 15
 LARGE = 2_000_000
-NAMES = [name for name in INTERVALS if name not in ("skce", "log_margin_moment", "mean_margin")]
+NAMES = [name for name, metric in METRICS.items() if metric.evaluated]
 
 
 def logits(n: int, generator: torch.Generator) -> Tensor:

@@ -52,8 +52,9 @@ def _calibrating(name: str, thing: Any) -> str:
     return f"{_imported(name, thing)}\n\n```sh\nsurefoot calibrate val.npz test.npz --method {name}\n```"
 
 
+FUNCTIONS = {name: metric.implementation for name, metric in METRICS.items()}
 KINDS = {
-    "metrics": Kind("Metrics", METRICS, "calibration.md", _imported, "metrics.md"),
+    "metrics": Kind("Metrics", FUNCTIONS, "calibration.md", _imported, "metrics.md"),
     "losses": Kind("Losses", LOSSES, "losses.md", _in_spec("loss"), "losses.md"),
     "objectives": Kind("Objectives", OBJECTIVES, "losses.md", _in_spec("loss"), "losses.md"),
     "optimizers": Kind("Optimizers", OPTIMIZERS, "optimizers.md", _in_spec("optimizer"), "optim.md", anywhere=True),

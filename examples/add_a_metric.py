@@ -11,7 +11,7 @@ from sklearn.model_selection import cross_val_score
 from torch import Tensor
 
 from surefoot.integrations.scorers import scorer
-from surefoot.metrics import METRICS
+from surefoot.metrics import METRICS, Metric
 from surefoot.predictions import Predictions
 
 
@@ -22,7 +22,14 @@ def confident_errors(predictions: Predictions, *, threshold: float = 0.9) -> Ten
     return ((predictions.confidence > threshold) & ~predictions.correct).double().mean()
 
 
-METRICS["confident_errors"] = confident_errors
+METRICS["confident_errors"] = Metric(
+    "confident_errors",
+    confident_errors,
+    None,  # no interval
+    higher_is_better=False,
+    label="confident errors",
+    meaning="share of samples that are wrong with a confidence above 0.9",
+)
 
 probabilities = torch.tensor([[0.95, 0.05], [0.95, 0.05], [0.6, 0.4], [0.2, 0.8]])
 by_hand = Predictions.from_probabilities(probabilities, torch.tensor([0, 1, 1, 1]))  # the second is wrong and sure

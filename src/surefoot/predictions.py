@@ -1,34 +1,41 @@
-"""What a classifier said about a set of samples, and what was true: the vocabulary of every metric."""
+"""What a classifier predicted for a set of samples, and what was true: the vocabulary of every metric."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-_SUM_TOLERANCE = 1e-3  # of a row of probabilities: float16 and four printed digits still pass
+from surefoot.argument_error import ArgumentError
+from surefoot.scores import Scores, are_probabilities, check_finite, check_shape, logits_of_probabilities
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    ArrayLike = Tensor | np.ndarray[Any, Any] | Sequence[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Predictions:
+class Predictions(Scores):
     """Logits and true labels of N samples over K classes, checked once, with what follows from them.
 
     Derived quantities are float64 whatever the logits' dtype, so that sums over millions of samples stay exact.
     Probabilities come in by `Predictions.from_probabilities`; nothing guesses from values which it was given.
+    NumPy arrays and lists come in by `Predictions.of`.
 
     >>> p = Predictions(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]))
     >>> p.correct.tolist(), p.margin.tolist()
     ([True, False], [2.0, -1.0])
     """
 
-    logits: Tensor  # [N, K], pre-softmax; finite
     labels: Tensor  # [N], integers in 0..K-1
-    given_probabilities: Tensor | None = field(default=None, kw_only=True)  # [N, K], where the input was probabilities
 
     def __post_init__(self) -> None:
         logits, labels = self.logits, self.labels
-        _check_shape("logits", logits)
+        check_shape("logits", logits)
         if labels.is_floating_point() or labels.dtype == torch.bool or labels.shape != logits.shape[:1]:
             raise ValueError(
                 f"`labels` must be integers of shape [{logits.shape[0]}], "
@@ -44,6 +51,57 @@ class Predictions:
             check_finite(logits)
 
     @classmethod
+    def of(
+        cls,
+        logits: "Predictions | ArrayLike | None" = None,
+        labels: "ArrayLike | None" = None,
+        *,
+        probabilities: "ArrayLike | None" = None,
+    ) -> "Predictions":
+        """Predictions from tensors, NumPy arrays or lists; predictions are returned as they are.
+
+        Args:
+            logits: Pre-softmax scores [N, K], or `Predictions`.
+            labels: True classes [N], whole numbers from 0; not with `Predictions`.
+            probabilities: Probabilities [N, K], in the place of logits.
+
+        Raises:
+            ValueError: Where an argument is missing or wrong, and where the rows of `logits` are probabilities.
+
+        >>> Predictions.of([[2, 0], [0, 1]], [0, 0]).correct.tolist()
+        [True, False]
+        >>> Predictions.of(probabilities=[[0.8, 0.2]], labels=[1]).confidence.tolist()
+        [0.8]
+        """
+        if isinstance(logits, Predictions):
+            if labels is not None or probabilities is not None:
+                raise ArgumentError("`labels` and `probabilities` must not be given beside predictions.")
+            return logits
+        if (logits is None) == (probabilities is None):
+            raise ArgumentError(
+                "Give `logits` or `probabilities`, one of them, and `labels`.", "logits", "probabilities", "labels"
+            )
+        if labels is None:
+            raise ArgumentError("`labels` must be given: the true class of each sample, from 0.", "labels")
+        name, values = ("logits", logits) if logits is not None else ("probabilities", probabilities)
+        scores = _as_tensor(name, values).detach()
+        scores = scores if scores.is_floating_point() else scores.double()
+        truth = whole_labels(_as_tensor("labels", labels))
+        if not isinstance(labels, Tensor):
+            truth = truth.to(scores.device)
+        if name == "probabilities":
+            return cls.from_probabilities(scores, truth)
+        predictions = cls(scores, truth)
+        if not scores.is_meta and are_probabilities(scores):
+            raise ArgumentError(
+                "The rows of `logits` all lie in [0, 1] and sum to 1, as only probabilities do: "
+                "pass them as `probabilities`.",
+                "logits",
+                "probabilities",
+            )
+        return predictions
+
+    @classmethod
     def from_probabilities(cls, probabilities: Tensor, labels: Tensor) -> "Predictions":
         """Predictions from rows of probabilities, which are kept as given: not clipped, not rescaled.
 
@@ -54,12 +112,7 @@ class Predictions:
         >>> p.confidence.tolist()
         [0.8]
         """
-        _check_shape("probabilities", probabilities)
-        if not probabilities.is_meta:
-            check_finite(probabilities, name="probabilities")
-            check_probabilities(probabilities)
-        logits = probabilities.double().clamp(min=torch.finfo(torch.float64).tiny).log()
-        return cls(logits, labels, given_probabilities=probabilities)
+        return cls(logits_of_probabilities(probabilities), labels, given_probabilities=probabilities)
 
     def floored(self, *, least: float = 1e-12) -> "Predictions":
         """The same for a post-hoc map to read: logits of the probabilities given, none of them below `least`.
@@ -67,77 +120,11 @@ class Predictions:
         A probability that was rounded to 0 has no logarithm, and a temperature would follow whatever stands in for it.
         Predictions from logits are left as they are.
 
-        >>> said = Predictions.from_probabilities(torch.tensor([[1.0, 0.0]]), torch.tensor([0]))
-        >>> [round(value, 1) for value in said.floored().logits[0].tolist()]
+        >>> rounded = Predictions.from_probabilities(torch.tensor([[1.0, 0.0]]), torch.tensor([0]))
+        >>> [round(value, 1) for value in rounded.floored().logits[0].tolist()]
         [0.0, -27.6]
         """
-        given = self.given_probabilities
-        return self if given is None else Predictions(given.double().clamp(min=least).log(), self.labels)
-
-    @property
-    def num_samples(self) -> int:
-        """N."""
-        return self.logits.shape[0]
-
-    @property
-    def num_classes(self) -> int:
-        """K."""
-        return self.logits.shape[1]
-
-    @property
-    def exact(self) -> Tensor:
-        """The logits in float64."""
-        return self.logits.double()  # [N, K]
-
-    @property
-    def probabilities(self) -> Tensor:
-        """Softmax of the logits, or the probabilities as given, in float64. Not kept: see `blocks` for large N K."""
-        given = self.given_probabilities
-        return self.exact.softmax(dim=1) if given is None else given.double()  # [N, K]
-
-    def blocks(self) -> Iterator["Predictions"]:
-        """The same samples in order, a cache-sized block of rows at a time."""
-        size = 2**18 if self.logits.device.type == "cpu" else 2**24
-        rows = max(1, size // self.num_classes)
-        for start in range(0, self.num_samples, rows):
-            yield self[start : start + rows]
-
-    def __getitem__(self, rows: slice | Tensor) -> "Predictions":
-        """Some of the samples, without another check."""
-        part = object.__new__(Predictions)
-        given = self.given_probabilities
-        object.__setattr__(part, "logits", self.logits[rows])
-        object.__setattr__(part, "labels", self.labels[rows])
-        object.__setattr__(part, "given_probabilities", None if given is None else given[rows])
-        return part
-
-    @cached_property
-    def _top(self) -> tuple[Tensor, Tensor]:
-        if self.given_probabilities is not None:
-            top = self.given_probabilities.detach().max(dim=1)
-            return top.values.double(), top.indices
-        confidence = torch.empty(self.num_samples, dtype=torch.float64, device=self.logits.device)
-        predicted = torch.empty(self.num_samples, dtype=torch.int64, device=self.logits.device)
-        start = 0
-        for block in self.blocks():
-            stop = start + block.num_samples
-            values = block.logits.detach()
-            top = values.max(dim=1)
-            below = values.to(torch.float64, copy=True).sub_(top.values[:, None]).exp_()
-            torch.sum(below, dim=1, out=confidence[start:stop])  # 1 / sum_k exp(z_k - max z)
-            predicted[start:stop] = top.indices
-            start = stop
-        return confidence.reciprocal_(), predicted
-
-    @property
-    def predicted(self) -> Tensor:
-        """The most likely class, the lowest index on ties."""
-        return self._top[1]  # [N]
-
-    @property
-    def confidence(self) -> Tensor:
-        """The largest probability."""
-        return self._top[0]  # [N]
+        return self if self.given_probabilities is None else Predictions(self.floored_logits(least=least), self.labels)
 
     @cached_property
     def correct(self) -> Tensor:
@@ -162,35 +149,28 @@ def check_labels(labels: Tensor, *, num_classes: int) -> None:
         raise ValueError(f"`labels` must lie in 0..{num_classes - 1}, got values from {low} to {high}.")
 
 
-def check_finite(values: Tensor, *, name: str = "logits") -> None:
-    """Raise ValueError if any value is NaN or infinite."""
-    if bool(values.sum().isfinite()):  # a NaN or an infinity would have spread to the sum
-        return
-    bad = ~values.isfinite().all(dim=1)
-    if bool(bad.any()):
-        first = int(bad.nonzero()[0, 0])
-        raise ValueError(f"`{name}` must be finite, got NaN or inf in {int(bad.sum())} rows, first in row {first}.")
+def whole_labels(labels: Tensor) -> Tensor:
+    """Labels [N] or [N, 1] as int64 [N]; floating point is taken where every number is whole."""
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.is_floating_point():
+        whole = labels.long()
+        if not torch.equal(whole.to(labels.dtype), labels):
+            raise ValueError("`labels` must be whole numbers, got others among them.")
+        return whole
+    return labels.long() if labels.dtype != torch.bool else labels
 
 
-def check_probabilities(probabilities: Tensor) -> None:
-    """Raise ValueError unless every row lies in [0, 1] and sums to one."""
-    low, high = (float(bound) for bound in probabilities.aminmax())
-    if low < 0 or high > 1:
-        raise ValueError(f"`probabilities` must lie in [0, 1], got values from {low:.9g} to {high:.9g}.")
-    off = (probabilities.sum(dim=1, dtype=torch.float64) - 1).abs()
-    bad = off > _SUM_TOLERANCE
-    if bool(bad.any()):
-        first = int(bad.nonzero()[0, 0])
-        raise ValueError(
-            f"`probabilities` must sum to 1 in every row, got {int(bad.sum())} rows that are off by more than "
-            f"{_SUM_TOLERANCE:g}, first row {first} by {float(off[first]):.3g}."
-        )
+def _as_tensor(name: str, values: Any) -> Tensor:
+    if isinstance(values, Tensor):
+        return values
+    import numpy as np
 
-
-def _check_shape(name: str, values: Tensor) -> None:
-    if values.ndim != 2 or not values.is_floating_point() or values.dtype.itemsize == 1:
-        raise ValueError(
-            f"`{name}` must be floating point of shape [N, K], got {values.dtype} of shape {list(values.shape)}."
-        )
-    if values.shape[0] < 1 or values.shape[1] < 2:
-        raise ValueError(f"`{name}` must hold at least 1 sample and 2 classes, got shape {list(values.shape)}.")
+    try:
+        array = np.asarray(values)
+    except ValueError as error:  # rows of different lengths
+        raise ArgumentError(f"`{name}` must be an array of numbers: {error}", name) from None
+    if array.dtype.kind not in "biuf":
+        raise ArgumentError(f"`{name}` must be an array of numbers, got {array.dtype}.", name)
+    dtype = np.dtype(np.float64) if array.dtype == np.longdouble else array.dtype.newbyteorder("=")
+    return torch.tensor(np.ascontiguousarray(array, dtype=dtype))

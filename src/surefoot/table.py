@@ -84,6 +84,21 @@ class Table:
         """Every cell as people read it."""
         return [[_text(cell) for cell in row] for row in self.rows]
 
+    def text(self) -> str:
+        """The table as plain text in aligned columns, with its title and notes.
+
+        >>> print(Table("t", "Metrics", ("metric", "value"), (("ece", 0.05), ("accuracy", 0.9)), ("n = 10",)).text())
+        Metrics
+        metric    value
+        ece       0.05
+        accuracy  0.9
+        n = 10
+        """
+        lines = [list(self.columns), *self.text_rows()]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        aligned = ["  ".join(f"{cell:<{k}}" for cell, k in zip(line, widths, strict=True)).rstrip() for line in lines]
+        return "\n".join([self.title, *aligned, *self.notes])
+
     def markdown(self) -> str:
         """The table as GitHub-flavoured Markdown, with its title and notes."""
         lines = [f"**{self.title}**", "", _pipes(self.columns), _pipes("---" for _ in self.columns)]

@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from surefoot.integrations.scorers import calibration_error, scorer
 from surefoot.integrations.sklearn import CalibratedClassifier
-from surefoot.metrics import HIGHER_IS_BETTER, METRICS, NEITHER_IS_BETTER, ece
+from surefoot.metrics import METRICS, ece
 from surefoot.posthoc import POSTHOC, Temperature
 from surefoot.predictions import Predictions
 
@@ -148,13 +148,13 @@ def test_scorers_in_cross_validation_and_grid_search() -> None:
     assert search.best_score_ == max(search.cv_results_["mean_test_score"]) < 0
 
 
-@pytest.mark.parametrize("name", [name for name in METRICS if name not in NEITHER_IS_BETTER])
+@pytest.mark.parametrize("name", [name for name, metric in METRICS.items() if metric.higher_is_better is not None])
 def test_scores_are_the_metrics_with_larger_better(name: str) -> None:
     model = LogisticRegression().fit(X, NAMES)
     good, bad = scorer(name)(model, X, NAMES), scorer(name)(model, X, np.roll(NAMES, 1))
     assert good > bad or name == "ue"  # wrong labels make nobody underconfident
     wanted = make_scorer(calibration_error, metric=name, response_method="predict_proba", greater_is_better=False)
-    assert wanted(model, X, NAMES) == pytest.approx(-good if name in HIGHER_IS_BETTER else good, abs=1e-12)
+    assert wanted(model, X, NAMES) == pytest.approx(-good if METRICS[name].higher_is_better else good, abs=1e-12)
 
 
 def test_make_scorer_of_two_classes() -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from references.slow import softmax
 from surefoot.metrics import accuracy, ece, nll, vote_accuracy, vote_ece, vote_intervals, vote_kl, vote_nll
-from surefoot.metrics._intervals._interval import Options
+from surefoot.metrics._intervals._interval import IntervalOptions
 from surefoot.predictions import Predictions
 
 DATA = Path(os.environ.get("SUREFOOT_DATA", ""))
@@ -45,7 +45,7 @@ def slow(logits: Tensor, counts: Tensor, num_bins: int) -> dict[str, float]:
 def test_against_the_definition_one_sample_at_a_time(num_bins: int) -> None:
     predictions, counts = drawn(300, 0)
     wanted = slow(predictions.logits, counts, num_bins)
-    found = vote_intervals(predictions, counts, Options(num_bins=num_bins))
+    found = vote_intervals(predictions, counts, IntervalOptions(num_bins=num_bins))
     assert {name: each.value for name, each in found.items()} == pytest.approx(wanted, rel=1e-12)
     assert vote_accuracy(predictions, counts).item() == pytest.approx(wanted["vote_accuracy"])
     assert vote_ece(predictions, counts, num_bins=num_bins).item() == pytest.approx(wanted["vote_ece"])
@@ -76,17 +76,17 @@ def test_unanimous_votes_are_labels() -> None:
 def test_predictions_that_are_the_votes_have_no_error() -> None:
     predictions, counts = drawn(200, 2)
     exact = Predictions.from_probabilities(counts / counts.sum(dim=1, keepdim=True), predictions.labels)
-    found = vote_intervals(exact, counts, Options())
+    found = vote_intervals(exact, counts, IntervalOptions())
     assert found["vote_kl"].value == pytest.approx(0, abs=1e-6)
     assert found["vote_ece"].value == pytest.approx(0, abs=1e-6)
 
 
 def test_a_class_with_votes_that_was_given_nothing_is_infinite() -> None:
     predictions = Predictions.from_probabilities(torch.tensor([[1.0, 0.0], [0.5, 0.5]]), torch.tensor([0, 0]))
-    found = vote_intervals(predictions, torch.tensor([[1, 1], [1, 1]]), Options())
+    found = vote_intervals(predictions, torch.tensor([[1, 1], [1, 1]]), IntervalOptions())
     assert found["vote_nll"].value == math.inf
     assert "1 samples" in found["vote_nll"].method
-    sure = vote_intervals(predictions, torch.tensor([[2, 0], [1, 1]]), Options())
+    sure = vote_intervals(predictions, torch.tensor([[2, 0], [1, 1]]), IntervalOptions())
     assert sure["vote_nll"].value == pytest.approx(math.log(2) / 2)
 
 
@@ -101,12 +101,12 @@ def test_order_does_not_matter() -> None:
 @pytest.mark.slow
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     whole, counts = drawn(400_000, 4)
-    truth = {name: each.value for name, each in vote_intervals(whole, counts, Options()).items()}
+    truth = {name: each.value for name, each in vote_intervals(whole, counts, IntervalOptions()).items()}
     hits = dict.fromkeys(truth, 0)
     rounds, size = 300, 600
     for k in range(rounds):
         rows = slice(k * size, (k + 1) * size)
-        found = vote_intervals(whole[rows], counts[rows], Options(level=0.9, num_replicates=200))
+        found = vote_intervals(whole[rows], counts[rows], IntervalOptions(level=0.9, num_replicates=200))
         for name, each in found.items():
             hits[name] += each.low <= truth[name] <= each.high
     spread = 3.5 * math.sqrt(0.09 / rounds)
@@ -141,7 +141,7 @@ def test_cifar10h(name: str) -> None:
     with np.load(DATA / "cifar10h_counts.npz") as file:
         counts = torch.from_numpy(file["counts"].astype(np.int64))
     assert (counts.argmax(dim=1) == predictions.labels).double().mean() > 0.99  # both in the canonical order
-    found = vote_intervals(predictions, counts, Options())
+    found = vote_intervals(predictions, counts, IntervalOptions())
     wanted = slow(predictions.logits.double(), counts, 15)
     assert {key: each.value for key, each in found.items()} == pytest.approx(wanted, rel=1e-9)
     for each in found.values():

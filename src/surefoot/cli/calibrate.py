@@ -56,11 +56,11 @@ class CalibrateCommand:
         with request():
             from surefoot.io.predictions_file import read_predictions
             from surefoot.metrics import intervals
-            from surefoot.metrics._intervals._interval import Options
+            from surefoot.metrics._intervals._interval import IntervalOptions
             from surefoot.posthoc import POSTHOC
             from surefoot.registry import look_up
 
-            Options(level=self.level, num_bins=self.bins)
+            IntervalOptions(level=self.level, num_bins=self.bins)
             for name in self.method:
                 look_up("method", name, {**POSTHOC, "all": None})
             names = list(POSTHOC) if "all" in self.method else list(dict.fromkeys(self.method))

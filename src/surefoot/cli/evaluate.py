@@ -84,7 +84,7 @@ class EvaluateCommand:
             from surefoot.io.label_counts import read_label_counts
             from surefoot.io.predictions_file import read_predictions, read_scores
             from surefoot.metrics import evaluate
-            from surefoot.metrics._intervals._interval import Options
+            from surefoot.metrics._intervals._interval import IntervalOptions
             from surefoot.metrics._intervals.ranks import auroc_ood_interval
             from surefoot.metrics.evaluation import interval_record
             from surefoot.metrics.label_distribution import vote_intervals
@@ -105,7 +105,7 @@ class EvaluateCommand:
                 check_writable(self.html)
             elif self.validation:
                 raise ValueError("`--validation` goes with `--html`: see `surefoot calibrate` for the numbers alone.")
-            options = Options(level=self.level, num_bins=self.bins)
+            options = IntervalOptions(level=self.level, num_bins=self.bins)
             predictions = read_predictions(self.file, logits=self.logits, probabilities=self.probs, labels=self.labels)
             check_enough(predictions, self.file, num_bins=self.bins)
             held = None

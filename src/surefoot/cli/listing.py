@@ -66,7 +66,7 @@ def _registry(kind: str) -> Mapping[str, Any]:
         "models": surefoot.models.MODELS,
         "ensembles": surefoot.ensembles.ENSEMBLES,
         "datasets": surefoot.data.DATASETS,
-        "metrics": surefoot.metrics.METRICS,
+        "metrics": {name: metric.implementation for name, metric in surefoot.metrics.METRICS.items()},
         "posthoc": surefoot.posthoc.POSTHOC,
     }
     return tables[kind]

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from sklearn.utils.validation import column_or_1d
 
-from surefoot.metrics import HIGHER_IS_BETTER, METRICS, NEITHER_IS_BETTER
+from surefoot.metrics import METRICS
 from surefoot.predictions import Predictions
 from surefoot.registry import look_up
 
@@ -46,11 +46,11 @@ class scorer:  # noqa: N801, called like a function, as `make_scorer` is
     """
 
     def __init__(self, metric: str, **options: Any) -> None:
-        look_up("metric", metric, METRICS)
-        if metric in NEITHER_IS_BETTER:
+        higher_is_better = look_up("metric", metric, METRICS).higher_is_better
+        if higher_is_better is None:
             raise ValueError(f"`metric` must have a better side to be a score, got {metric!r}, which has none.")
         self.metric, self.options = metric, options
-        self.sign = 1 if metric in HIGHER_IS_BETTER else -1
+        self.sign = 1 if higher_is_better else -1
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:  # noqa: N803
         if not hasattr(estimator, "predict_proba"):

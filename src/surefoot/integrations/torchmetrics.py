@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from surefoot.metrics import HIGHER_IS_BETTER, METRICS, NEITHER_IS_BETTER
+from surefoot.metrics import METRICS
 from surefoot.metrics._ece import FROM_SUMS
 from surefoot.metrics.streaming import STREAMING, StreamingMetrics
 from surefoot.predictions import Predictions
@@ -62,7 +62,7 @@ class _Scored(Metric):
     @property
     def higher_is_better(self) -> bool | None:  # type: ignore[override]
         """Whether the larger of two values is the better one; None where neither is."""
-        return None if self.metric in NEITHER_IS_BETTER else self.metric in HIGHER_IS_BETTER
+        return METRICS[self.metric].higher_is_better
 
     def _predictions(self, scores: Tensor, labels: Tensor) -> Predictions:
         make = Predictions if self.given == "logits" else Predictions.from_probabilities
@@ -124,7 +124,7 @@ class Kept(_Scored):
     def compute(self) -> Tensor:
         """The metric of all samples so far, in float64."""
         scores, labels = (part if isinstance(part, Tensor) else torch.cat(part) for part in (self.scores, self.labels))
-        function: Any = METRICS[self.metric]
+        function: Any = METRICS[self.metric].implementation
         options = {"num_bins": self.num_bins} if "num_bins" in options_of(function) else {}
         found: Tensor = function(self._predictions(scores, labels), **options)
         return found

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from surefoot.argument_error import ArgumentError
 from surefoot.predictions import Predictions
 
 
@@ -120,4 +121,4 @@ def classwise_sums(
 def check_num_bins(num_bins: int) -> None:
     """Raise ValueError unless there is at least one bin."""
     if num_bins < 1:
-        raise ValueError(f"`num_bins` must be at least 1, got {num_bins}.")
+        raise ArgumentError(f"`num_bins` must be at least 1, got {num_bins}.", "num_bins")

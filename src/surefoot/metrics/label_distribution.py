@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from surefoot.metrics._ece import mean_absolute_gap
-from surefoot.metrics._intervals._interval import Interval, Options
+from surefoot.metrics._intervals._interval import Interval, IntervalOptions
 from surefoot.metrics._intervals.binned import Noise, noisy_gaps_interval
 from surefoot.metrics._intervals.means import mean_interval
 from surefoot.metrics.bins import BinSums, equal_width
@@ -61,7 +61,7 @@ def vote_kl_values(predictions: Predictions, q: Tensor) -> Tensor:
     return vote_nll_values(predictions, q) - entropies.sum(dim=1)  # [N]
 
 
-def vote_intervals(predictions: Predictions, counts: Tensor, options: Options) -> dict[str, Interval]:
+def vote_intervals(predictions: Predictions, counts: Tensor, options: IntervalOptions) -> dict[str, Interval]:
     """The four by name, each with an interval for the population that samples and their voters were drawn from."""
     q = shares(predictions, counts)
     return {
@@ -102,7 +102,7 @@ def _sums(predictions: Predictions, q: Tensor, *, num_bins: int) -> BinSums:
     return BinSums.of(predictions.confidence, _agreement(predictions, q), bins, num_bins=num_bins)
 
 
-def _ece_interval(predictions: Predictions, q: Tensor, options: Options) -> Interval:
+def _ece_interval(predictions: Predictions, q: Tensor, options: IntervalOptions) -> Interval:
     bins = equal_width(predictions.confidence, num_bins=options.num_bins)
     sums = _sums(predictions, q, num_bins=options.num_bins)
     residual = predictions.confidence - _agreement(predictions, q)

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from surefoot._version import __version__
 from surefoot.files import write_atomically
-from surefoot.predictions import Predictions, check_finite
+from surefoot.predictions import Predictions
 from surefoot.registry import look_up
+from surefoot.scores import check_finite
 
 _BLOCK = 2**18  # logits mapped at a time, so that float64 temporaries stay in cache
 LARGEST = 1e100  # larger logits are taken as this: products and differences stay finite

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.attack import Norm
-from surefoot.predictions import check_finite, check_labels
+from surefoot.predictions import check_labels
 from surefoot.registry import look_up
+from surefoot.scores import check_finite
 from surefoot.theory._chain import Link, chain
 from surefoot.theory._region import Ball, Box, row_norms
 

@@ -1,6 +1,7 @@
 """Intervals of metrics for the population behind a sample, honest where the plain bootstrap is not."""
 
-from surefoot.metrics._intervals._interval import Interval, IntervalOf, Options
+from surefoot.metric import METRICS
+from surefoot.metrics._intervals._interval import Interval, IntervalOf, IntervalOptions
 from surefoot.metrics._intervals.binned import (
     ada_ece_interval,
     classwise_ece_interval,
@@ -11,7 +12,7 @@ from surefoot.metrics._intervals.binned import (
     rms_ce_interval,
     ue_interval,
 )
-from surefoot.metrics._intervals.kernel import kce_interval, skce_interval
+from surefoot.metrics._intervals.kernel import kce_interval, mmce_interval, skce_interval
 from surefoot.metrics._intervals.means import (
     accuracy_interval,
     brier_interval,
@@ -21,35 +22,15 @@ from surefoot.metrics._intervals.means import (
     mean_margin_interval,
     nll_interval,
 )
-from surefoot.metrics._intervals.ranks import aurc_interval, auroc_correct_interval, auroc_ovr_interval
+from surefoot.metrics._intervals.ranks import (
+    aurc_interval,
+    auroc_correct_interval,
+    auroc_ood_interval,
+    auroc_ovr_interval,
+)
 from surefoot.metrics._intervals.smooth import sm_ece_interval
 from surefoot.predictions import Predictions
-from surefoot.registry import look_up
-
-INTERVALS: dict[str, IntervalOf] = {
-    "accuracy": accuracy_interval,
-    "nll": nll_interval,
-    "brier": brier_interval,
-    "entropy": entropy_interval,
-    "mean_confidence": mean_confidence_interval,
-    "ece": ece_interval,
-    "ada_ece": ada_ece_interval,
-    "classwise_ece": classwise_ece_interval,
-    "mce": mce_interval,
-    "rms_ce": rms_ce_interval,
-    "debiased_rms_ce": debiased_rms_ce_interval,
-    "sm_ece": sm_ece_interval,
-    "oe": oe_interval,
-    "ue": ue_interval,
-    "kce": kce_interval(0.2),
-    "mmce": kce_interval(0.4),
-    "skce": skce_interval,
-    "auroc_correct": auroc_correct_interval,
-    "auroc_ovr": auroc_ovr_interval,
-    "aurc": aurc_interval,
-    "log_margin_moment": log_margin_moment_interval,
-    "mean_margin": mean_margin_interval,
-}
+from surefoot.registry import unknown
 
 
 def interval(
@@ -70,8 +51,50 @@ def interval(
     >>> str(interval("accuracy", p))
     '0.8000 [0.7741, 0.8236]'
     """
-    options = Options(level=level, num_bins=num_bins, num_replicates=num_replicates, seed=seed)
-    return look_up("metric with an interval", metric, INTERVALS)(predictions, options)
+    options = IntervalOptions(level=level, num_bins=num_bins, num_replicates=num_replicates, seed=seed)
+    return interval_function(metric)(predictions, options)
 
 
-__all__ = ["INTERVALS", "Interval", "interval"]
+def interval_function(metric: str) -> IntervalOf:
+    """The function of a metric's interval; ValueError where there is no such metric, or it has no interval."""
+    record = METRICS.get(metric)
+    function = None if record is None else record.interval_implementation
+    if function is None:
+        known = [name for name, each in METRICS.items() if each.interval is not None]
+        raise unknown("metric with an interval", metric, known)
+    return function
+
+
+__all__ = [  # noqa: RUF022 (grouped)
+    # the one to call, and what it returns
+    "Interval",
+    "IntervalOptions",
+    "interval",
+    "interval_function",
+    # means over samples
+    "accuracy_interval",
+    "brier_interval",
+    "entropy_interval",
+    "log_margin_moment_interval",
+    "mean_confidence_interval",
+    "mean_margin_interval",
+    "nll_interval",
+    # calibration errors
+    "ada_ece_interval",
+    "classwise_ece_interval",
+    "debiased_rms_ce_interval",
+    "ece_interval",
+    "kce_interval",
+    "mce_interval",
+    "mmce_interval",
+    "oe_interval",
+    "rms_ce_interval",
+    "skce_interval",
+    "sm_ece_interval",
+    "ue_interval",
+    # areas under curves
+    "aurc_interval",
+    "auroc_correct_interval",
+    "auroc_ood_interval",
+    "auroc_ovr_interval",
+]

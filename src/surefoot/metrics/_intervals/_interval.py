@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from surefoot.argument_error import ArgumentError
 from surefoot.predictions import Predictions
 
 _HIGHEST = 0.999
@@ -28,7 +29,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Options:
+class IntervalOptions:
     """What intervals depend on beside the predictions."""
 
     level: float = 0.95
@@ -38,7 +39,7 @@ class Options:
 
     def __post_init__(self) -> None:
         if not 0 < self.level <= _HIGHEST:
-            raise ValueError(f"`level` must lie between 0 and {_HIGHEST}, got {self.level}.")
+            raise ArgumentError(f"`level` must lie between 0 and {_HIGHEST}, got {self.level}.", "level")
         if self.num_replicates < 100:
             raise ValueError(f"`num_replicates` must be at least 100, got {self.num_replicates}.")
         if self.num_replicates * self.tail < _IN_TAIL:  # a tail of too few draws is not at this level
@@ -51,8 +52,8 @@ class Options:
 
     def interval(self, value: Tensor | float, low: Tensor | float, high: Tensor | float, method: str) -> Interval:
         """An interval at this level, widened to hold the value itself should a biased estimate lie outside."""
-        found = float(value)
-        return Interval(found, min(float(low), found), max(float(high), found), self.level, method)
+        middle = float(value)
+        return Interval(middle, min(float(low), middle), max(float(high), middle), self.level, method)
 
     def normals(self, *shape: int, like: Tensor) -> Tensor:
         """Standard normal draws, the same on every call and device."""
@@ -65,4 +66,4 @@ def normal_quantile(probability: float) -> float:
     return float(torch.special.ndtri(torch.tensor(probability, dtype=torch.float64, device="cpu")))
 
 
-IntervalOf = Callable[[Predictions, Options], Interval]
+IntervalOf = Callable[[Predictions, IntervalOptions], Interval]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from surefoot.metrics._intervals._interval import Options
+from surefoot.metrics._intervals._interval import IntervalOptions
 
 _STEPS = 30
 
@@ -16,7 +16,7 @@ def invert(
     *,
     calibrated: float,
     farthest: float,
-    options: Options,
+    options: IntervalOptions,
 ) -> tuple[float, float]:
     """The smallest and the largest truth under which `observed` lies in the middle of its distribution.
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from surefoot.metrics._ece import debiased_rms_ce
-from surefoot.metrics._intervals._interval import Interval, Options
+from surefoot.metrics._intervals._interval import Interval, IntervalOptions
 from surefoot.metrics._intervals._inversion import invert
 from surefoot.metrics.bins import BinSums, classwise_sums, equal_mass, equal_width, top_label_sums
 from surefoot.predictions import Predictions
@@ -39,17 +39,17 @@ class Noise:
     if_calibrated: Tensor  # [J], at least `error`
 
 
-def ece_interval(predictions: Predictions, options: Options) -> Interval:
+def ece_interval(predictions: Predictions, options: IntervalOptions) -> Interval:
     """Of the ECE."""
     return _top_label(predictions, options, lambda sums: lambda gap: gap.abs().sum(dim=-1))
 
 
-def ada_ece_interval(predictions: Predictions, options: Options) -> Interval:
+def ada_ece_interval(predictions: Predictions, options: IntervalOptions) -> Interval:
     """Of the ECE in equal-mass bins."""
     return _top_label(predictions, options, lambda sums: lambda gap: gap.abs().sum(dim=-1), bins=equal_mass)
 
 
-def rms_ce_interval(predictions: Predictions, options: Options) -> Interval:
+def rms_ce_interval(predictions: Predictions, options: IntervalOptions) -> Interval:
     """Of the root mean squared error."""
 
     def functional(sums: BinSums) -> Functional:
@@ -59,24 +59,24 @@ def rms_ce_interval(predictions: Predictions, options: Options) -> Interval:
     return _top_label(predictions, options, functional)
 
 
-def debiased_rms_ce_interval(predictions: Predictions, options: Options) -> Interval:
+def debiased_rms_ce_interval(predictions: Predictions, options: IntervalOptions) -> Interval:
     """Of the same error as `rms_ce`, which the debiased estimate is another estimate of."""
     same = rms_ce_interval(predictions, options)
     value = debiased_rms_ce(predictions, num_bins=options.num_bins)
     return options.interval(value, same.low, same.high, same.method)
 
 
-def oe_interval(predictions: Predictions, options: Options) -> Interval:
+def oe_interval(predictions: Predictions, options: IntervalOptions) -> Interval:
     """Of the overconfidence error."""
     return _top_label(predictions, options, lambda sums: _one_sided(sums, 1), towards=1)
 
 
-def ue_interval(predictions: Predictions, options: Options) -> Interval:
+def ue_interval(predictions: Predictions, options: IntervalOptions) -> Interval:
     """Of the underconfidence error."""
     return _top_label(predictions, options, lambda sums: _one_sided(sums, -1), towards=-1)
 
 
-def mce_interval(predictions: Predictions, options: Options) -> Interval:
+def mce_interval(predictions: Predictions, options: IntervalOptions) -> Interval:
     """Of the maximum error over the bins that hold samples: limits of every bin's accuracy that hold together."""
     sums = top_label_sums(predictions, num_bins=options.num_bins)
     filled = sums.count > 0
@@ -91,7 +91,7 @@ def mce_interval(predictions: Predictions, options: Options) -> Interval:
     return options.interval((confidence - accuracy).abs().amax(), low, high, "simultaneous wilson")
 
 
-def classwise_ece_interval(predictions: Predictions, options: Options) -> Interval:
+def classwise_ece_interval(predictions: Predictions, options: IntervalOptions) -> Interval:
     """Of the classwise ECE: a sample adds to one bin of every class, and the noise is drawn with that in mind."""
     num_classes = predictions.num_classes
     return _classwise(predictions, options, lambda sums: lambda gap: gap.abs().sum(dim=-1) / num_classes)
@@ -103,7 +103,7 @@ def shrink(gap: Tensor, error: Tensor, by: float) -> Tensor:
 
 
 def noisy_gaps_interval(
-    functional: Functional, gap: Tensor, noise: Noise, *, options: Options, towards: int = 0
+    functional: Functional, gap: Tensor, noise: Noise, *, options: IntervalOptions, towards: int = 0
 ) -> tuple[float, float]:
     """Limits of a functional of gaps [J] from draws of their noise.
 
@@ -143,7 +143,7 @@ def residual_variances(predictions: Predictions, bins: Tensor, *, num_bins: int)
 
 def _top_label(
     predictions: Predictions,
-    options: Options,
+    options: IntervalOptions,
     functional: Callable[[BinSums], Functional],
     *,
     bins: Callable[..., Tensor] = equal_width,
@@ -167,7 +167,9 @@ def _one_sided(sums: BinSums, sign: int) -> Functional:
     return lambda gap: ((sign * gap).clamp(min=0) * confidence).sum(dim=-1)
 
 
-def _classwise(predictions: Predictions, options: Options, functional: Callable[[BinSums], Functional]) -> Interval:
+def _classwise(
+    predictions: Predictions, options: IntervalOptions, functional: Callable[[BinSums], Functional]
+) -> Interval:
     sums = classwise_sums(predictions, num_bins=options.num_bins)
     n, gap = predictions.num_samples, sums.gap.flatten()  # [K M]
     number = min(_NUM_GROUPS, n, max(20, 2**23 // len(gap)))

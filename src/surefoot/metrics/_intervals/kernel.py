@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from surefoot.metrics._intervals._interval import Interval, IntervalOf, Options, normal_quantile
+from surefoot.metrics._intervals._interval import Interval, IntervalOf, IntervalOptions, normal_quantile
 from surefoot.metrics._intervals._inversion import invert
 from surefoot.metrics._intervals.binned import residual_variances
 from surefoot.metrics._kce import kce
@@ -15,13 +15,13 @@ from surefoot.predictions import Predictions
 _CELLS = 512
 
 
-def kce_interval(nu: float) -> IntervalOf:
+def kernel_interval(nu: float) -> IntervalOf:
     """The interval of `kce` with this width, in worlds whose mean embedding of the gaps is a multiple of the one seen.
 
     The kernel is smooth against the cells of a grid, on which the noise of the gaps is drawn.
     """
 
-    def interval(predictions: Predictions, options: Options) -> Interval:
+    def interval(predictions: Predictions, options: IntervalOptions) -> Interval:
         value = kce(predictions, nu=nu)
         n = predictions.num_samples
         confidence = predictions.confidence
@@ -47,7 +47,11 @@ def kce_interval(nu: float) -> IntervalOf:
     return interval
 
 
-def skce_interval(predictions: Predictions, options: Options) -> Interval:
+kce_interval = kernel_interval(0.2)
+mmce_interval = kernel_interval(0.4)
+
+
+def skce_interval(predictions: Predictions, options: IntervalOptions) -> Interval:
     """The same for whole probability vectors, with the noise drawn per sample. O(N^2 (K + replicates))."""
     nu = median_width(predictions)
     n = predictions.num_samples
@@ -67,7 +71,7 @@ def skce_interval(predictions: Predictions, options: Options) -> Interval:
 
 
 def norm_limits(
-    observed: Tensor, *, across: Tensor, own: Tensor, variance: Tensor, options: Options
+    observed: Tensor, *, across: Tensor, own: Tensor, variance: Tensor, options: IntervalOptions
 ) -> tuple[float, float]:
     """Limits of a norm |m| of which |m + noise| was observed, from <m, noise> and <noise, noise> of each draw.
 

@@ -5,13 +5,13 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from surefoot.metrics._intervals._interval import Interval, IntervalOf, Options, normal_quantile
+from surefoot.metrics._intervals._interval import Interval, IntervalOf, IntervalOptions, normal_quantile
 from surefoot.metrics.scores import brier_values, entropy_values, nll_values
 from surefoot.predictions import Predictions
 from surefoot.proportion import wilson
 
 
-def accuracy_interval(predictions: Predictions, options: Options) -> Interval:
+def accuracy_interval(predictions: Predictions, options: IntervalOptions) -> Interval:
     """Wilson's interval of a proportion."""
     value = float(predictions.correct.double().mean())
     low, high = wilson(value, predictions.num_samples, tail=options.tail)
@@ -21,7 +21,7 @@ def accuracy_interval(predictions: Predictions, options: Options) -> Interval:
 def mean_interval(values: Callable[[Predictions], Tensor], *, low: float, high: float) -> IntervalOf:
     """The interval of the mean of `values(predictions)`, by the central limit theorem, within [low, high]."""
 
-    def interval(predictions: Predictions, options: Options) -> Interval:
+    def interval(predictions: Predictions, options: IntervalOptions) -> Interval:
         found = values(predictions)
         mean = float(found.mean())
         if math.isinf(mean):
@@ -45,7 +45,7 @@ mean_confidence_interval = mean_interval(lambda predictions: predictions.confide
 mean_margin_interval = mean_interval(lambda predictions: predictions.margin, low=-math.inf, high=math.inf)
 
 
-def log_margin_moment_interval(predictions: Predictions, options: Options) -> Interval:
+def log_margin_moment_interval(predictions: Predictions, options: IntervalOptions) -> Interval:
     """The interval of the mean of exp(-margin), in the log domain."""
     margin = predictions.margin
     top = (-margin).amax()

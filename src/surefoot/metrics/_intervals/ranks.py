@@ -5,28 +5,28 @@ import math
 import torch
 from torch import Tensor
 
-from surefoot.metrics._intervals._interval import Interval, Options, normal_quantile
+from surefoot.metrics._intervals._interval import Interval, IntervalOptions, normal_quantile
 from surefoot.metrics._intervals.means import standard_error
 from surefoot.metrics.ranking import Separation, aurc, aurc_influence, class_separations, foreign_separation, separation
 from surefoot.predictions import Predictions
 
 
-def auroc_correct_interval(predictions: Predictions, options: Options) -> Interval:
+def auroc_correct_interval(predictions: Predictions, options: IntervalOptions) -> Interval:
     """DeLong's variance, on the scale of log odds so that the limits stay in [0, 1]."""
     return _area([separation(predictions.confidence, predictions.correct)], options)
 
 
-def auroc_ovr_interval(predictions: Predictions, options: Options) -> Interval:
+def auroc_ovr_interval(predictions: Predictions, options: IntervalOptions) -> Interval:
     """The same for the mean over classes, whose errors go together."""
     return _area(class_separations(predictions), options)
 
 
-def auroc_ood_interval(predictions: Predictions, foreign: Tensor, options: Options) -> Interval:
+def auroc_ood_interval(predictions: Predictions, foreign: Tensor, options: IntervalOptions) -> Interval:
     """The same for the confidences of samples from another distribution."""
     return _area([foreign_separation(predictions, foreign)], options)
 
 
-def aurc_interval(predictions: Predictions, options: Options) -> Interval:
+def aurc_interval(predictions: Predictions, options: IntervalOptions) -> Interval:
     """By the influence of each sample, on the log scale."""
     value = float(aurc(predictions))
     if value == 0:
@@ -35,7 +35,7 @@ def aurc_interval(predictions: Predictions, options: Options) -> Interval:
     return options.interval(value, value * math.exp(-reach), min(1.0, value * math.exp(reach)), "influence")
 
 
-def _area(parts: list[Separation], options: Options) -> Interval:
+def _area(parts: list[Separation], options: IntervalOptions) -> Interval:
     value = float(torch.stack([part.area for part in parts]).mean())
     influence = torch.zeros_like(parts[0].influence)
     lonely = 0
@@ -53,6 +53,6 @@ def _area(parts: list[Separation], options: Options) -> Interval:
     return options.interval(value, low, high, "influence")
 
 
-def _none_of(count: int, options: Options) -> float:
+def _none_of(count: int, options: IntervalOptions) -> float:
     """The largest rate of an event of which none in `count` was seen."""
     return 1 - math.exp(math.log(options.tail) / count)

@@ -2,7 +2,7 @@
 
 import torch
 
-from surefoot.metrics._intervals._interval import Interval, Options
+from surefoot.metrics._intervals._interval import Interval, IntervalOptions
 from surefoot.metrics._intervals.binned import Noise, noisy_gaps_interval, residual_variances
 from surefoot.metrics._sm_ece import cosine_spectrum, mass, sm_ece, smooth_field, spread
 from surefoot.metrics.bins import equal_width
@@ -12,7 +12,7 @@ _NODES_PER_WIDTH = 4
 _FEWEST, _MOST = 64, 1024
 
 
-def sm_ece_interval(predictions: Predictions, options: Options) -> Interval:
+def sm_ece_interval(predictions: Predictions, options: IntervalOptions) -> Interval:
     """As for binned errors, with the smoothed gap at the nodes of a grid in the place of the gaps of bins.
 
     The smoothing width stays as it was found. At that width the population's error lies in the interval; its own width
