@@ -194,7 +194,9 @@ def test_extending_as_the_page_says_passes_the_tests_over_the_tables(tmp_path: P
         before = (tmp_path / path).read_text()
         with_entry = re.sub(rf"^({table}: .*\{{)$", rf"\1\n{entry}", before, flags=re.MULTILINE)
         (tmp_path / path).write_text(with_entry.replace("\nfrom ", f"\n{imported}from ", 1))
-    tests = "contracts/test_losses.py contracts/test_metrics.py contracts/test_optimizers.py metrics runs/test_objectives.py"
+    tests = "metrics runs/test_objectives.py " + " ".join(
+        f"contracts/test_{kind}.py" for kind in ("losses", "metrics", "optimizers")
+    )
     command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "-p", "no:xdist"]
     command += [*(f"tests/{part}" for part in tests.split()), "-k", "poly or overconfidence or short_steps or but_the"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src")}
