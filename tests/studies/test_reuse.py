@@ -7,6 +7,7 @@ import pytest
 from surefoot.cli import main
 from surefoot.runs.folder import RunFolder
 from surefoot.studies.engines.engine import Trial
+from surefoot.studies.folder import StudyFolder
 from surefoot.studies.reuse import made_elsewhere, take
 from surefoot.studies.study import read_study
 
@@ -32,7 +33,7 @@ def write(name: str, seeds: str) -> None:
 
 
 def runs(folder: str) -> dict[str, bytes]:
-    return {path.parent.name: path.read_bytes() for path in Path(folder).rglob("metrics.jsonl*")}
+    return {run.name: run.content()[0] for run in StudyFolder(Path(folder)).runs}
 
 
 def test_what_another_study_has_made_is_not_made_again(

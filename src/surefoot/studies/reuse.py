@@ -8,16 +8,19 @@ from pathlib import Path
 from surefoot.files import write_atomically
 from surefoot.runs.folder import RunFolder
 from surefoot.runs.stored import StoredRun
+from surefoot.studies.archive import is_archive
 from surefoot.studies.engines.engine import Trial
 from surefoot.studies.folder import StudyFolder
 
 
 def made_elsewhere(trials: Iterable[Trial], folders: Sequence[Path]) -> dict[str, StoredRun]:
     """The runs, by id, of those trials that nobody has begun here and that have ended in one of these studies."""
-    others = [{run.name: run for run in StudyFolder(folder).runs} for folder in folders]
+    archived = {folder: {run.name: run for run in StudyFolder(folder).runs} for folder in folders if is_archive(folder)}
+    for folder in folders:
+        _ = StudyFolder(folder).record  # raises where the folder is not a study's
     made: dict[str, StoredRun] = {}
     for trial in trials:
-        places = (runs[trial.id] for runs in others if trial.id in runs)
+        places = (archived.get(folder, {}).get(trial.id, RunFolder(folder / "runs" / trial.id)) for folder in folders)
         ended = next((run for run in places if run.ended), None)
         if ended is not None and RunFolder(trial.folder).status in ("absent", "damaged"):
             made[trial.id] = ended
