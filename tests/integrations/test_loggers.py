@@ -130,7 +130,7 @@ def test_a_logger_that_fails_stops_nothing_and_is_said_once(tmp_path: Path) -> N
     assert len(rows) == 3
     assert failing.num_calls == 5
     assert [str(each.message) for each in told] == [
-        "The logger Failing failed and may miss numbers; training goes on, and this is said once. "
+        "The logger Failing failed and may miss numbers; training goes on, and this is the only warning. "
         "ConnectionError: no route to host"
     ]
     assert RunFolder(tmp_path).ended

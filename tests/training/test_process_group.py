@@ -62,7 +62,7 @@ def trained(way: str, group: ProcessGroup) -> tuple[torch.Tensor, list[dict[str,
 
 def _work(rank: int, folder: Path) -> None:
     torch.set_num_threads(1)
-    torch.save({way: trained(way, ProcessGroup.here()) for way in WAYS}, folder / f"{rank}.pt")
+    torch.save({way: trained(way, ProcessGroup.current()) for way in WAYS}, folder / f"{rank}.pt")
 
 
 @pytest.fixture(scope="module")

@@ -159,7 +159,7 @@ def test_what_comes_at_one_step_is_one_row(tmp_path: Path) -> None:
     for _ in range(3):
         watch.step(DATA_BATCH)
     watch.evaluate([DATA_BATCH], split="test")
-    watch.see(torch.eye(10), torch.arange(10), split="other")
+    watch.measure(torch.eye(10), torch.arange(10), split="other")
     watch.finish()
     rows, _ = RunFolder(tmp_path).rows()
     assert [row["step"] for row in rows] == [1, 2, 3]
@@ -389,7 +389,7 @@ def test_two_processes_see_the_samples_of_both_and_one_writes(tmp_path: Path) ->
 def test_what_a_watch_cannot_make_sense_of_is_refused(tmp_path: Path) -> None:
     model, batch = nn.Linear(2, 3), (torch.eye(2), torch.tensor([0, 1], dtype=torch.int32))
     with Watch(model, nn.CrossEntropyLoss(), folder=tmp_path / "one") as watch:
-        with pytest.raises(ValueError, match="There is nothing to look at"):
+        with pytest.raises(ValueError, match="There is nothing to evaluate"):
             watch.step()
         assert watch.step(batch, step=5) is not None  # labels of any whole type
         with pytest.raises(ValueError, match="must count on through epochs: it was 5, got 4"):

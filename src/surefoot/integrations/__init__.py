@@ -7,32 +7,32 @@ if TYPE_CHECKING:
     from surefoot.integrations.huggingface import calibration_metrics, huggingface_callback
     from surefoot.integrations.lightning import lightning_callback
     from surefoot.integrations.sam_trainer import SAMTrainerMixin
-    from surefoot.watch.batch import batch_of
-    from surefoot.watch.logits import logits_of
-    from surefoot.watch.watch import Watch
+    from surefoot.watch import Watch, batch_of, logits_of
 
-_FILES = {
-    "SAMTrainerMixin": "sam_trainer",
-    "Watch": "watch",
-    "batch_of": "batch",
-    "calibration_metrics": "huggingface",
-    "huggingface_callback": "huggingface",
-    "lightning_callback": "lightning",
-    "logits_of": "logits",
+_MODULES = {
+    "SAMTrainerMixin": "surefoot.integrations.sam_trainer",
+    "Watch": "surefoot.watch",
+    "batch_of": "surefoot.watch",
+    "calibration_metrics": "surefoot.integrations.huggingface",
+    "huggingface_callback": "surefoot.integrations.huggingface",
+    "lightning_callback": "surefoot.integrations.lightning",
+    "logits_of": "surefoot.watch",
 }
 
-__all__ = [
+__all__ = [  # noqa: RUF022 (grouped)
+    # callbacks and mixins of trainers
     "SAMTrainerMixin",
-    "Watch",
-    "batch_of",
     "calibration_metrics",
     "huggingface_callback",
     "lightning_callback",
+    # a plain loop
+    "Watch",
+    "batch_of",
     "logits_of",
 ]
 
 
 def __getattr__(name: str) -> Any:  # so that one who exports a model does not load the training loop
-    if name not in _FILES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_FILES[name]}"), name)
+    return getattr(import_module(_MODULES[name]), name)

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,13 @@ from torch import Tensor, nn
 
 from surefoot.data import Split
 from surefoot.integrations._package import imported
-from surefoot.integrations.loggers import Logger
 from surefoot.losses import CrossEntropy, Lifted
 from surefoot.predictions import Predictions
 from surefoot.training.observers import CalibrationObserver, MarginsObserver
-from surefoot.watch.batch import BatchOf, batch_of, check_classes
-from surefoot.watch.logits import LogitsOf, logits_of
-from surefoot.watch.seen import Seen, current_process_group
-from surefoot.watch.watch import DEFAULT_OBSERVERS, Watch
+from surefoot.training.process_group import ProcessGroup
+from surefoot.watch import DEFAULT_OBSERVERS, BatchOf, Logger, LogitsOf, Watch, batch_of, logits_of
+from surefoot.watch.batch import check_classes
+from surefoot.watch.snapshot import PredictedSnapshot
 
 _STATE = "surefoot_watch.pt"  # beside the trainer's own files of a checkpoint
 
@@ -26,17 +26,17 @@ _STATE = "surefoot_watch.pt"  # beside the trainer's own files of a checkpoint
 def calibration_metrics(*, num_bins: int = 15, logits_of: LogitsOf = logits_of) -> Callable[[Any], dict[str, float]]:
     """A function for `Trainer(compute_metrics=...)`: accuracy, NLL, confidence, ECE, KCE and margins of one class each.
 
-    >>> found = calibration_metrics()((np.eye(3), np.array([0, 1, 0])))
-    >>> round(found["accuracy"], 4), sorted(found)[:3]
+    >>> metrics = calibration_metrics()((np.eye(3), np.array([0, 1, 0])))
+    >>> round(metrics["accuracy"], 4), sorted(metrics)[:3]
     (0.6667, ['accuracy', 'confidence', 'ece'])
     """
     calibration, margins = CalibrationObserver(num_bins=num_bins), MarginsObserver()
 
     def compute_metrics(evaluated: Any) -> dict[str, float]:
-        said = Predictions(*_evaluated(evaluated, logits_of))
-        split = {"eval": Split(said.logits, said.labels)}
-        seen = Seen(0, nn.Identity(), Lifted(CrossEntropy()), split, known={"eval": said})
-        row = {**calibration(seen), **margins(seen)}
+        made = Predictions(*_evaluated(evaluated, logits_of))
+        split = {"eval": Split(made.logits, made.labels)}
+        snapshot = PredictedSnapshot(0, nn.Identity(), Lifted(CrossEntropy()), split, made={"eval": made})
+        row = {**calibration(snapshot), **margins(snapshot)}
         return {key.removeprefix("eval/"): value for key, value in row.items() if key != "eval/loss"}  # the trainer's
 
     return compute_metrics
@@ -56,78 +56,86 @@ def huggingface_callback(
 ) -> Any:
     """A callback for `Trainer(callbacks=[...])` that watches `train` as `Watch` does; has a `compute_metrics` too.
 
-    A callback is not shown the batches, so the first `num_train` samples of the training set are looked at each `every`
-    steps. What is held out is seen where the trainer evaluates it, without another pass: give
-    `compute_metrics=callback.compute_metrics`. It goes by `test`, and several evaluation sets by their own names. The
-    state lies in the trainer's checkpoints; training that resumes from one goes on behind the rows written then.
+    A callback is not shown the batches, so the first `num_train` samples of the training set are evaluated each `every`
+    steps. Held-out samples are measured where the trainer evaluates them, without another pass: give
+    `compute_metrics=callback.compute_metrics`. They are called `test`, and several evaluation sets have their own
+    names. The state lies in the trainer's checkpoints; training that resumes from one goes on behind the rows written
+    then.
     """
     if num_train < 1:
         raise ValueError(f"`num_train` must be at least 1, got {num_train}.")
     base: Any = imported("transformers", extra="hf", needed_by="The Hugging Face callback").TrainerCallback
-    metrics_of = calibration_metrics(logits_of=logits_of)
 
-    class WatchCallback(base):  # type: ignore[misc]
-        """Looks at what the trainer trains."""
+    class WatchCallback(_Hooks, base):  # type: ignore[misc]
+        """Watches what the trainer trains."""
 
-        def __init__(self) -> None:
-            self.watch: Watch | None = None
-            self._evaluated: tuple[Tensor, Tensor] | None = None
+    make_watch = partial(
+        Watch,
+        loss=loss,
+        folder=folder,
+        every=every,
+        observers=observers,
+        sinks=sinks,
+        batch_of=batch_of,
+        logits_of=logits_of,
+        overwrite=overwrite,
+    )
+    return WatchCallback(make_watch, num_train=num_train, logits_of=logits_of)
 
-        def compute_metrics(self, evaluated: Any) -> dict[str, float]:
-            """For `Trainer(compute_metrics=...)`."""
-            self._evaluated = _evaluated(evaluated, logits_of)
-            return metrics_of(evaluated)
 
-        def on_train_begin(self, args: Any, state: Any, control: Any, **parts: Any) -> None:
-            _check(parts["model"])
-            sample = _sample(parts["train_dataloader"], num_train)
-            self.watch = Watch(
-                parts["model"],
-                loss,
-                folder=folder,
-                optimizer=parts.get("optimizer"),
-                every=every,
-                splits={} if sample is None else {"train": sample},
-                observers=observers,
-                sinks=sinks,
-                batch_of=batch_of,
-                logits_of=logits_of,
-                num_steps=state.max_steps if state.max_steps > 0 else None,
-                seed=args.seed,
-                overwrite=overwrite,
+class _Hooks:
+    """The hooks of the trainer's callbacks that a watch needs."""
+
+    def __init__(self, make_watch: Callable[..., Watch], *, num_train: int, logits_of: LogitsOf) -> None:
+        self.watch: Watch | None = None
+        self._make_watch, self._num_train, self._logits_of = make_watch, num_train, logits_of
+        self._metrics_of = calibration_metrics(logits_of=logits_of)
+        self._evaluated: tuple[Tensor, Tensor] | None = None
+
+    def compute_metrics(self, evaluated: Any) -> dict[str, float]:
+        """For `Trainer(compute_metrics=...)`."""
+        self._evaluated = _evaluated(evaluated, self._logits_of)
+        return self._metrics_of(evaluated)
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **parts: Any) -> None:
+        _check(parts["model"])
+        sample = _sample(parts["train_dataloader"], self._num_train)
+        self.watch = self._make_watch(
+            parts["model"],
+            optimizer=parts.get("optimizer"),
+            splits={} if sample is None else {"train": sample},
+            num_steps=state.max_steps if state.max_steps > 0 else None,
+            seed=args.seed,
+        )
+        if state.global_step > 0:
+            self.watch.load_state_dict(torch.load(_state_file(args, state.global_step)))
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **parts: Any) -> None:
+        if self.watch is not None:
+            self.watch.step(step=state.global_step)
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **parts: Any) -> None:
+        evaluated, self._evaluated = self._evaluated, None
+        if self.watch is None:  # not while it trains
+            return
+        if evaluated is None:
+            warnings.warn(
+                "Nothing is seen of the evaluation set: give the trainer `compute_metrics=callback.compute_metrics`.",
+                RuntimeWarning,
+                stacklevel=2,
             )
-            if state.global_step > 0:
-                self.watch.load_state_dict(torch.load(_state_file(args, state.global_step)))
+            return
+        self.watch.measure(*evaluated, split=_split(parts.get("metrics") or {}), of_all=True)
 
-        def on_step_end(self, args: Any, state: Any, control: Any, **parts: Any) -> None:
-            if self.watch is not None:
-                self.watch.step(step=state.global_step)
+    def on_save(self, args: Any, state: Any, control: Any, **parts: Any) -> None:
+        place = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        if self.watch is not None and ProcessGroup.current().rank == 0 and place.is_dir():
+            torch.save(self.watch.state_dict(), place / _STATE)
 
-        def on_evaluate(self, args: Any, state: Any, control: Any, **parts: Any) -> None:
-            evaluated, self._evaluated = self._evaluated, None
-            if self.watch is None:  # not while it trains
-                return
-            if evaluated is None:
-                warnings.warn(
-                    "Nothing is seen of the evaluation set: give the trainer "
-                    "`compute_metrics=callback.compute_metrics`.",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
-                return
-            self.watch.see(*evaluated, split=_split(parts.get("metrics") or {}), of_all=True)
-
-        def on_save(self, args: Any, state: Any, control: Any, **parts: Any) -> None:
-            place = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-            if self.watch is not None and current_process_group().rank == 0 and place.is_dir():
-                torch.save(self.watch.state_dict(), place / _STATE)
-
-        def on_train_end(self, args: Any, state: Any, control: Any, **parts: Any) -> None:
-            if self.watch is not None:
-                self.watch.finish()
-                self.watch = None
-
-    return WatchCallback()
+    def on_train_end(self, args: Any, state: Any, control: Any, **parts: Any) -> None:
+        if self.watch is not None:
+            self.watch.finish()
+            self.watch = None
 
 
 class _Sample:
@@ -139,7 +147,7 @@ class _Sample:
         self._size = getattr(loader, "total_batch_size", None) or loader.batch_size or 8
 
     def __iter__(self) -> Iterator[Any]:
-        mine = self._rows[current_process_group().part(len(self._rows))]
+        mine = self._rows[ProcessGroup.current().part(len(self._rows))]
         for start in range(0, len(mine), self._size):
             yield self._collate([self._dataset[row] for row in mine[start : start + self._size]])
 
@@ -148,7 +156,7 @@ def _sample(loader: Any, number: int) -> _Sample | None:
     dataset = getattr(loader, "dataset", None)
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         warnings.warn(
-            "Nothing is seen of the training set: it is a stream, and looking would take samples from training.",
+            "Nothing is seen of the training set: it is a stream, and evaluating it would take samples from training.",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -163,9 +171,9 @@ def _state_file(args: Any, step: int) -> Path:
     for place in places:
         if place.is_file():
             return place
-    looked = " or ".join(str(place.parent) for place in places)
+    searched = " or ".join(str(place.parent) for place in places)
     raise ValueError(
-        f"Training goes on at step {step}, and {_STATE} of the watch is not in {looked}: name the checkpoint in the "
+        f"Training goes on at step {step}, and {_STATE} of the watch is not in {searched}: name the checkpoint in the "
         "trainer's arguments too (`resume_from_checkpoint`), or begin anew with another folder."
     )
 
@@ -188,17 +196,17 @@ def _split(metrics: Mapping[str, Any]) -> str:
 
 def _evaluated(evaluated: Any, logits_of: LogitsOf) -> tuple[Tensor, Tensor]:
     """Logits and labels of what the trainer gives `compute_metrics`."""
-    said, labels = (getattr(evaluated, name, None) for name in ("predictions", "label_ids"))
-    if said is None and isinstance(evaluated, tuple):
-        said, labels = evaluated
+    outputs, labels = (getattr(evaluated, name, None) for name in ("predictions", "label_ids"))
+    if outputs is None and isinstance(evaluated, tuple):
+        outputs, labels = evaluated
     if labels is None:
         raise ValueError("`compute_metrics` needs labels, and the samples have none: predict without it.")
-    return logits_of(_tensors(said)), check_classes(_tensors(labels))
+    return logits_of(_tensors(outputs)), check_classes(_tensors(labels))
 
 
-def _tensors(held: Any) -> Any:
-    if isinstance(held, np.ndarray):
-        return torch.from_numpy(held)
-    if isinstance(held, Mapping):
-        return {key: _tensors(value) for key, value in held.items()}
-    return tuple(_tensors(value) for value in held) if isinstance(held, tuple | list) else held
+def _tensors(arrays: Any) -> Any:
+    if isinstance(arrays, np.ndarray):
+        return torch.from_numpy(arrays)
+    if isinstance(arrays, Mapping):
+        return {key: _tensors(value) for key, value in arrays.items()}
+    return tuple(_tensors(value) for value in arrays) if isinstance(arrays, tuple | list) else arrays

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,11 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.integrations._package import imported
-from surefoot.integrations.loggers import Logger
 from surefoot.training.observers import CalibrationObserver
-from surefoot.watch.batch import BatchOf, batch_of
-from surefoot.watch.logits import LogitsOf, logits_of
-from surefoot.watch.watch import DEFAULT_OBSERVERS, Watch
+from surefoot.watch import DEFAULT_OBSERVERS, BatchOf, Logger, LogitsOf, Watch, batch_of, logits_of
 
 Package = Literal["lightning", "pytorch_lightning"]
 _MODULES: dict[Package, str] = {"lightning": "lightning.pytorch", "pytorch_lightning": "pytorch_lightning"}
@@ -35,9 +33,9 @@ def lightning_callback(
     overwrite: bool = False,
     package: Package | None = None,
 ) -> Any:
-    """A callback for `Trainer(callbacks=[...])` that watches `fit` as `Watch` does, and tells Lightning's loggers.
+    """A callback for `Trainer(callbacks=[...])` that watches `fit` as `Watch` does, and logs to Lightning's loggers.
 
-    Training batches are looked at each `every` steps, in a forward pass of their own. Of the validation loop the logits
+    Training batches are evaluated each `every` steps, in a forward pass of their own. Of the validation loop the logits
     are taken from what `validation_step` returns, a mapping with `logits` and `labels`; where it returns none, the
     module, or what `model_of(module)` gives, is called on the batch. `splits` names the validation loaders in their
     order; one that has no name takes that of the first with its number: `test`, `test-1`. The sanity check is left out,
@@ -48,103 +46,112 @@ def lightning_callback(
     The two packages do not know each other's callbacks: this is one of the package that is imported already, of
     `lightning` where that leaves it open, or of `package`.
     """
-    base: Any = imported(_MODULES[_package(package)], extra="lightning", needed_by="The Lightning callback").Callback
-
-    class WatchCallback(base):  # type: ignore[misc]
-        """Looks at what Lightning trains."""
-
-        def __init__(self) -> None:
-            self.watch: Watch | None = None
-            self._state: dict[str, Any] | None = None
-            self._held: dict[int, list[tuple[Tensor, Tensor]]] = {}
-            self._last = -1  # step that the last batch belongs to
-
-        def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
-            _check(trainer)
-
-        def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-            self.watch = Watch(
-                pl_module if model_of is None else model_of(pl_module),
-                loss,
-                folder=folder,
-                optimizer=trainer.optimizers[0] if trainer.optimizers else None,
-                every=every,
-                observers=observers,
-                sinks=sinks,
-                batch_of=batch_of,
-                logits_of=logits_of,
-                num_steps=_planned(trainer),
-                seed=seed,
-                overwrite=overwrite,
-            )
-            if self._state is not None:
-                self.watch.load_state_dict(self._state)
-                self._state = None
-            self._last = trainer.global_step
-
-        def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-            assert self.watch is not None
-            step = trainer.global_step
-            if step == self._last:  # a part of an accumulated batch
-                return
-            self._last = step
-            with trainer.precision_plugin.forward_context() if self.watch.due(step) else nullcontext():
-                row = self.watch.step(batch, step=step)
-            if row is not None:
-                _log(trainer, row)
-
-        def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-            self._held = {}
-
-        def on_validation_batch_end(
-            self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
-        ) -> None:
-            if not _fitting(trainer):
-                return
-            found = _returned(outputs, logits_of)
-            if found is None:
-                assert self.watch is not None
-                with trainer.precision_plugin.forward_context():
-                    found = self.watch.said(batch)
-            self._held.setdefault(dataloader_idx, []).append(found)
-
-        def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-            if not _fitting(trainer):
-                return
-            assert self.watch is not None
-            for number, parts in self._held.items():
-                logits, labels = (torch.cat(list(each)) for each in zip(*parts, strict=True))
-                name = splits[number] if number < len(splits) else f"{splits[0]}-{number}"
-                row = self.watch.see(logits, labels, split=name)
-                pl_module.log_dict(
-                    {
-                        key: row[key]
-                        for key in (f"{name}/{each}" for each in CalibrationObserver.quantities)
-                        if key in row
-                    },
-                    sync_dist=trainer.world_size > 1,
-                    batch_size=1,
-                )
-                _log(trainer, row)
-            self._held = {}
-
-        def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-            if self.watch is not None:
-                self.watch.__exit__(type(exception), exception, None)
-
-        def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
-            if self.watch is not None:
-                self.watch.finish(*(("interrupted", "stopped on request") if trainer.interrupted else ()))
-
-        def state_dict(self) -> dict[str, Any]:
-            return {} if self.watch is None else self.watch.state_dict()
-
-        def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-            self._state = state_dict or None  # Lightning restores before training starts
-
     if not splits:
         raise ValueError("`splits` must name the first validation loader at least, got none.")
-    return WatchCallback()
+    base: Any = imported(_MODULES[_package(package)], extra="lightning", needed_by="The Lightning callback").Callback
+
+    class WatchCallback(_Hooks, base):  # type: ignore[misc]
+        """Watches what Lightning trains."""
+
+    make_watch = partial(
+        Watch,
+        loss=loss,
+        folder=folder,
+        every=every,
+        observers=observers,
+        sinks=sinks,
+        batch_of=batch_of,
+        logits_of=logits_of,
+        seed=seed,
+        overwrite=overwrite,
+    )
+    return WatchCallback(make_watch, splits=splits, logits_of=logits_of, model_of=model_of)
+
+
+class _Hooks:
+    """The hooks of Lightning's callbacks that a watch needs; a class of either package adds the others."""
+
+    def __init__(
+        self,
+        make_watch: Callable[..., Watch],
+        *,
+        splits: Sequence[str],
+        logits_of: LogitsOf,
+        model_of: Callable[[Any], nn.Module] | None,
+    ) -> None:
+        self.watch: Watch | None = None
+        self._make_watch, self._splits, self._logits_of, self._model_of = make_watch, splits, logits_of, model_of
+        self._state: dict[str, Any] | None = None
+        self._outputs: dict[int, list[tuple[Tensor, Tensor]]] = {}  # logits and labels by validation loader
+        self._last = -1  # step that the last batch belongs to
+
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+        _check(trainer)
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        self.watch = self._make_watch(
+            pl_module if self._model_of is None else self._model_of(pl_module),
+            optimizer=trainer.optimizers[0] if trainer.optimizers else None,
+            num_steps=_planned(trainer),
+        )
+        if self._state is not None:
+            self.watch.load_state_dict(self._state)
+            self._state = None
+        self._last = trainer.global_step
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        assert self.watch is not None
+        step = trainer.global_step
+        if step == self._last:  # a part of an accumulated batch
+            return
+        self._last = step
+        with trainer.precision_plugin.forward_context() if self.watch.due(step) else nullcontext():
+            row = self.watch.step(batch, step=step)
+        if row is not None:
+            _log(trainer, row)
+
+    def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        self._outputs = {}
+
+    def on_validation_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        if not _fitting(trainer):
+            return
+        pair = _returned(outputs, self._logits_of)
+        if pair is None:
+            assert self.watch is not None
+            with trainer.precision_plugin.forward_context():
+                pair = self.watch.predict(batch)
+        self._outputs.setdefault(dataloader_idx, []).append(pair)
+
+    def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        if not _fitting(trainer):
+            return
+        assert self.watch is not None
+        for number, parts in self._outputs.items():
+            logits, labels = (torch.cat(list(each)) for each in zip(*parts, strict=True))
+            name = self._splits[number] if number < len(self._splits) else f"{self._splits[0]}-{number}"
+            row = self.watch.measure(logits, labels, split=name)
+            keys = [f"{name}/{quantity}" for quantity in CalibrationObserver.quantities]
+            monitored = {key: row[key] for key in keys if key in row}
+            pl_module.log_dict(monitored, sync_dist=trainer.world_size > 1, batch_size=1)
+            _log(trainer, row)
+        self._outputs = {}
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        if self.watch is not None:
+            self.watch.__exit__(type(exception), exception, None)
+
+    def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
+        if self.watch is not None:
+            self.watch.finish(*(("interrupted", "stopped on request") if trainer.interrupted else ()))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {} if self.watch is None else self.watch.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._state = state_dict or None  # Lightning restores before training starts
 
 
 def _package(asked: Package | None) -> Package:

@@ -8,7 +8,7 @@ from torch import Tensor
 from surefoot.optim import CSAM, SAM
 from surefoot.optim.passes import gradients_kept_local
 from surefoot.watch.logits import logits_of
-from surefoot.watch.optimizer import innermost
+from surefoot.watch.optimizer_tree import innermost
 
 
 class SAMTrainerMixin:
@@ -25,12 +25,12 @@ class SAMTrainerMixin:
     accelerator: Any
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Tensor:
-        """Two passes over the batch, the second uphill; the loss of the first."""
+        """Two passes over the batch, the second at the perturbed weights; the loss of the first."""
         step: Any = super().training_step  # type: ignore[misc]
         given = innermost(self.optimizer)
         if not getattr(given, "needs_closure", False):
-            found: Tensor = step(model, inputs, num_items_in_batch)
-            return found
+            plain: Tensor = step(model, inputs, num_items_in_batch)
+            return plain
         optimizer = self._checked(given)
         with nullcontext() if optimizer.sync_perturbation else gradients_kept_local():
             loss: Tensor = step(model, dict(inputs), num_items_in_batch)  # a copy: the trainer may take labels out

@@ -105,7 +105,7 @@ def _main() -> int:
     spec, folder = RunSpec.from_dict(asked["spec"]), RunFolder(Path(asked["folder"]))
     keep_freed_memory()
     dist.init_process_group("gloo")
-    group = ProcessGroup.here()
+    group = ProcessGroup.current()
     if group.rank > 0:
         follow(spec, process_group=group)
         dist.destroy_process_group()

@@ -23,9 +23,9 @@ class ProcessGroup:
     count: int = 1
 
     @classmethod
-    def here(cls) -> "ProcessGroup":
-        """The place of this process in torch's default group."""
-        return cls(dist.get_rank(), dist.get_world_size())
+    def current(cls) -> "ProcessGroup":
+        """The place of this process in torch's default group; alone where there is none."""
+        return cls(dist.get_rank(), dist.get_world_size()) if dist.is_available() and dist.is_initialized() else cls()
 
     def part(self, number: int) -> slice:
         """Which of `number` samples are this process's."""
@@ -61,11 +61,18 @@ class ProcessGroup:
         dist.all_reduce(whole)
         return whole / number
 
-    def gathered(self, part: Tensor, *, number: int) -> Tensor:
-        """The parts of all processes in their order, [number, ...], in every process."""
+    def gathered(self, part: Tensor, *, number: int | None = None) -> Tensor:
+        """The parts of all processes in their order, [number, ...], in every process; all must call it.
+
+        Each has its `part` of `number` samples; without a number the processes exchange how many each has.
+        """
         if self.count == 1:
             return part
-        sizes = [len(range(number)[ProcessGroup(rank, self.count).part(number)]) for rank in range(self.count)]
+        sizes = [0] * self.count
+        if number is None:
+            dist.all_gather_object(sizes, len(part))
+        else:
+            sizes = [len(range(number)[ProcessGroup(rank, self.count).part(number)]) for rank in range(self.count)]
         padded = part.new_zeros(max(sizes), *part.shape[1:])
         padded[: len(part)] = part
         parts = [torch.empty_like(padded) for _ in sizes]

@@ -14,7 +14,7 @@ from surefoot.runs.folder import RunFolder
 from surefoot.runs.provenance import hardware, versions
 from surefoot.runs.spec import DEFAULT_OBSERVERS, RunSpec
 from surefoot.runs.toml import to_toml
-from surefoot.watch.optimizer import OWN, gradients_per_step, optimizer_tree
+from surefoot.watch.optimizer_tree import OWN, gradients_per_step, optimizer_tree
 
 
 class WatchedFolder:
@@ -29,11 +29,11 @@ class WatchedFolder:
         self._row: dict[str, float] = {}
 
     def check(self) -> None:
-        """Raise ValueError where the folder holds a run that nobody said may go."""
+        """Raise ValueError where the folder holds a run and `overwrite` is off."""
         if self.run.status != "absent" and not self._overwrite:
             raise ValueError(
                 f"`folder` holds a run already, {self.run.path}: give another, load the state of the watch that wrote "
-                "it, or say `overwrite=True`."
+                "it, or pass `overwrite=True`."
             )
 
     def begin(self, spec: RunSpec, *, num_steps: int | None) -> None:
@@ -87,7 +87,7 @@ class WatchedFolder:
         self._overwrite = True
 
 
-def described(
+def watched_spec(
     model: nn.Module,
     loss: Any,
     optimizer: Optimizer | None,
@@ -98,7 +98,7 @@ def described(
     every: int,
     seed: int,
 ) -> RunSpec:
-    """What is known of a training as a spec, which tables and pages go by; it cannot be run."""
+    """A training of somebody else as a spec, for tables and pages; it cannot be run."""
     device = next((p.device.type for p in model.parameters()), "cpu")
     tree: dict[str, Any] = {
         "optimizer": optimizer_tree(optimizer),

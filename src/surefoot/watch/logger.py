@@ -1,4 +1,4 @@
-"""What every logger offers."""
+"""The protocol of loggers, and a guard that keeps a failing one from stopping training."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -10,26 +10,26 @@ class Logger(Protocol):
     """Takes numbers by step. Anything with these three methods can be a sink of a watch."""
 
     def log(self, values: Mapping[str, float], step: int) -> None:
-        """Numbers of one step, under `split/quantity`."""
+        """Take the numbers of one step, under `split/quantity`."""
         ...
 
     def log_config(self, config: Mapping[str, Any]) -> None:
-        """What is known of the run before it begins; nested."""
+        """The configuration of the run, nested."""
         ...
 
     def finish(self) -> None:
-        """Nothing comes after it."""
+        """Is called last."""
         ...
 
 
 class Guarded:
-    """A logger that never stops training: what fails in it is said once, as a warning, and tried again next time."""
+    """A logger that never stops training: its failures are one warning, and it is tried again next time."""
 
     def __init__(self, logger: Logger) -> None:
         if not isinstance(logger, Logger) or isinstance(logger, type):
             raise ValueError(f"`sinks` must have `log`, `log_config` and `finish`, got {logger!r}.")
         self.logger = logger
-        self._told = False
+        self._warned = False
 
     def log(self, values: Mapping[str, float], step: int) -> None:
         """Pass on."""
@@ -47,11 +47,11 @@ class Guarded:
         try:
             call()
         except Exception as error:  # whatever it is: the numbers are in the run folder too
-            if not self._told:
-                self._told = True
+            if not self._warned:
+                self._warned = True
                 kind = type(self.logger).__name__
                 warnings.warn(
-                    f"The logger {kind} failed and may miss numbers; training goes on, and this is said once. "
+                    f"The logger {kind} failed and may miss numbers; training goes on, and this is the only warning. "
                     f"{type(error).__name__}: {error}",
                     RuntimeWarning,
                     stacklevel=4,
@@ -64,7 +64,7 @@ def flattened(config: Mapping[str, Any], *, prefix: str = "") -> dict[str, Any]:
     >>> flattened({"optimizer": {"name": "sgd", "lr": 0.1}, "seed": 0})
     {'optimizer.name': 'sgd', 'optimizer.lr': 0.1, 'seed': 0}
     """
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for key, value in config.items():
-        found |= flattened(value, prefix=f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return found
+        flat |= flattened(value, prefix=f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat

@@ -24,9 +24,9 @@ def logits_of(output: Any) -> Tensor:
     """
     if isinstance(output, Tensor):
         return _checked(output)
-    held = output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None)
-    if isinstance(held, Tensor):
-        return _checked(held)
+    named = output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None)
+    if isinstance(named, Tensor):
+        return _checked(named)
     if isinstance(output, Mapping):
         raise ValueError(f"`model` returned a mapping without `logits`, with keys {sorted(map(str, output))}: {_FIX}.")
     if isinstance(output, tuple | list):

@@ -16,32 +16,45 @@ from torch.optim import Optimizer
 
 from surefoot.data import Split
 from surefoot.eval_mode import evaluating
-from surefoot.integrations.loggers import Guarded, Logger
 from surefoot.losses import CrossEntropy, Lifted
 from surefoot.predictions import Predictions
 from surefoot.registry import look_up
 from surefoot.runs.check_options import check_options
 from surefoot.training.observers import OBSERVERS
-from surefoot.watch._folder import WatchedFolder, described
+from surefoot.training.process_group import ProcessGroup
+from surefoot.watch._folder import WatchedFolder, watched_spec
 from surefoot.watch.batch import BatchOf, Rows, batch_of, check_classes, joined, rows_of
+from surefoot.watch.logger import Guarded, Logger
 from surefoot.watch.logits import Logits, LogitsOf, are_probabilities, logits_of
-from surefoot.watch.optimizer import gradients_per_step, innermost
-from surefoot.watch.seen import Seen, current_process_group, gathered, without_a_trace
+from surefoot.watch.optimizer_tree import gradients_per_step, innermost
+from surefoot.watch.snapshot import PredictedSnapshot, without_a_trace
 
 DEFAULT_OBSERVERS = ("calibration", "margins", "reliability")
 _OFFERED = {name: OBSERVERS[name] for name in (*DEFAULT_OBSERVERS, "scores", "curvature", "hessian")}
 
 
 class Watch:
-    """Looks at a model while a loop of yours trains it, and writes the run folder that surefoot's pages read.
+    """Evaluates a model while a loop of yours trains it, and writes the run folder that surefoot's pages read.
 
-    `step(batch)` after every optimizer step looks at that batch, as split `train`, and at every loader of `splits` at
-    the first step and each `every`-th; `evaluate(loader)` looks now. What is held out goes by `test`, the split that
-    pages and diagnoses read. Each look is a forward pass in eval mode; `observers` names what is measured from it, with
-    "curvature" or "hessian" among it at some gradients more. Weights, gradients, modes and generators stay as they are:
-    training gives the same bits as without. `loss` is of logits and labels, per sample or their mean.
+    Call `step(batch)` after every optimizer step. At the first step and each `every`-th it evaluates that batch, as
+    split `train`, and every loader of `splits`; `evaluate(loader)` does so at once. An evaluation is one forward pass
+    in eval mode. Weights, gradients, modes and generators stay as they are: training gives the same bits as without.
+    Every process of a group must make the same calls. Metrics cover the samples of all processes; rank 0 writes.
 
-    In a process group every process calls alike; numbers are of the samples of all, and the first process writes.
+    Args:
+        model: What is trained; `DistributedDataParallel` may be around it.
+        loss: Of logits and labels, per sample or their mean; cross-entropy if not given.
+        folder: Run folder to write.
+        optimizer: For its name and options in the record, and the gradients that a step takes.
+        every: Steps between two evaluations.
+        splits: Loaders by split. Held-out samples are called `test`, the split that pages and diagnoses read.
+        observers: What is measured; "curvature" and "hessian" cost some gradients more. A mapping gives options.
+        sinks: Loggers that get the numbers too.
+        batch_of: Takes inputs and labels out of a batch.
+        logits_of: Takes the logits out of what the model returns.
+        num_steps: Length of the training, where it is planned.
+        seed: Seed of the training, for the record.
+        overwrite: Replace the run that the folder holds.
 
     >>> import tempfile
     >>> model, batch = nn.Linear(2, 3), (torch.eye(2), torch.tensor([0, 1]))
@@ -91,11 +104,11 @@ class Watch:
         self._batch_of, self._batch = batch_of, None
         self._folder = WatchedFolder(folder, overwrite=overwrite)
         self._step, self._begun, self._ended = 0, False, False
-        self._seen_at: dict[str, int] = {}
+        self._evaluated_at: dict[str, int] = {}
         self._observing, self._trouble = 0.0, ""
 
     def step(self, batch: Any = None, *, step: int | None = None) -> dict[str, float] | None:
-        """To be called after each optimizer step, with its batch; the row where it looked. `step` sets the count."""
+        """Count an optimizer step; evaluate its batch if that is due and return the row. `step` sets the count."""
         self._check_open()
         if step is not None and step < self._step:
             raise ValueError(f"`step` must count on through epochs: it was {self._step}, got {step}.")
@@ -104,37 +117,37 @@ class Watch:
         return self.observe() if self.due(self._step) else None
 
     def due(self, step: int) -> bool:
-        """Whether `step` looks at this count: the first time, and each `every`-th."""
+        """Whether `step` evaluates at this count: the first time, and each `every`-th."""
         return not self._begun or step % self.every == 0
 
     def observe(self) -> dict[str, float]:
-        """Look now: at the last batch and the loaders of `splits`."""
+        """Evaluate the last batch and the loaders of `splits` now."""
         sources: dict[str, Iterable[Any]] = dict(self._splits)
         if self._batch is not None:
             sources.setdefault("train", [self._batch])
         if not sources:
-            raise ValueError("There is nothing to look at: give `step` its batch, or the watch `splits`.")
-        return self._look(sources)
+            raise ValueError("There is nothing to evaluate: give `step` its batch, or the watch `splits`.")
+        return self._evaluate(sources)
 
     def evaluate(self, loader: Iterable[Any], *, split: str = "test") -> dict[str, float]:
-        """Look at a loader now, and at the last batch if that has not been seen since."""
-        return self._look({**self._unseen(), split: loader})
+        """Evaluate a loader now, and the last batch if that has not been evaluated yet."""
+        return self._evaluate({**self._pending(), split: loader})
 
-    def see(self, logits: Tensor, labels: Tensor, *, split: str = "test", of_all: bool = False) -> dict[str, float]:
-        """Measure logits that are there already; no curvature. `of_all`: they are of all processes' samples."""
-        return self._look(self._unseen(), {split: (logits, check_classes(labels))}, of_all=of_all)
+    def measure(self, logits: Tensor, labels: Tensor, *, split: str = "test", of_all: bool = False) -> dict[str, float]:
+        """Measure given logits, without curvature. `of_all`: they are of the samples of all processes."""
+        return self._evaluate(self._pending(), {split: (logits, check_classes(labels))}, of_all=of_all)
 
-    def said(self, batch: Any) -> tuple[Tensor, Tensor]:
-        """Logits and labels of a batch in eval mode, for `see` to measure many at once."""
-        logits, labels, _ = self._said("batch", [batch])
+    def predict(self, batch: Any) -> tuple[Tensor, Tensor]:
+        """Logits and labels of a batch in eval mode, for `measure` to take many at once."""
+        logits, labels, _ = self._predict("batch", [batch])
         return logits, labels
 
     def finish(self, status: str = "done", reason: str = "") -> None:
-        """Say how it ended, in run.json and to the sinks; a model that was not finite at the end has diverged."""
+        """Write how training ended to run.json, and close the sinks; a model that is not finite then has diverged."""
         if self._ended or not self._begun:
             return
         self._ended = True
-        if current_process_group().rank == 0:
+        if ProcessGroup.current().rank == 0:
             if status == "done" and self._trouble:
                 status, reason = "diverged", self._trouble
             self._folder.write(status, reason, seconds_observing=self._observing)
@@ -160,7 +173,7 @@ class Watch:
             "step": self._step,
             "observing": self._observing,
             "observers": {name: each.state_dict() for name, each in self._observers.items()},
-            "folder": self._folder.state_dict() if self._begun and current_process_group().rank == 0 else None,
+            "folder": self._folder.state_dict() if self._begun and ProcessGroup.current().rank == 0 else None,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -170,7 +183,7 @@ class Watch:
         if set(state["observers"]) != set(self._observers):
             wanted, got = sorted(self._observers), sorted(state["observers"])
             raise ValueError(f"`state` must be of the same observers, {wanted}, got {got}.")
-        if state["folder"] is not None and current_process_group().rank == 0:
+        if state["folder"] is not None and ProcessGroup.current().rank == 0:
             self._folder.load_state_dict(state["folder"])
         for name, each in self._observers.items():
             each.load_state_dict(state["observers"][name])
@@ -178,14 +191,14 @@ class Watch:
         if state["folder"] is not None:
             self._begin()
 
-    def _unseen(self) -> dict[str, Iterable[Any]]:
-        fresh = self._batch is not None and self._seen_at.get("train") != self._step
+    def _pending(self) -> dict[str, Iterable[Any]]:
+        fresh = self._batch is not None and self._evaluated_at.get("train") != self._step
         return {"train": [self._batch]} if fresh and "train" not in self._splits else {}
 
-    def _look(
+    def _evaluate(
         self,
         sources: Mapping[str, Iterable[Any]],
-        known: Mapping[str, tuple[Tensor, Tensor]] | None = None,
+        given: Mapping[str, tuple[Tensor, Tensor]] | None = None,
         *,
         of_all: bool = False,
     ) -> dict[str, float]:
@@ -194,22 +207,22 @@ class Watch:
         for split, batches in sources.items():
             if isinstance(batches, tuple) and len(batches) == 2 and all(isinstance(part, Tensor) for part in batches):
                 raise ValueError(f"{split} must be batches, got one pair of tensors: put it into a list.")
-        said = {split: (*self._said(split, batches), False) for split, batches in sources.items()}
-        said |= {split: (*pair, None, of_all) for split, pair in (known or {}).items()}
-        if not self._begun and any(are_probabilities(logits) for logits, *_ in said.values()):
+        parts = {split: (*self._predict(split, batches), False) for split, batches in sources.items()}
+        parts |= {split: (*pair, None, of_all) for split, pair in (given or {}).items()}
+        if not self._begun and any(are_probabilities(logits) for logits, *_ in parts.values()):
             warnings.warn(
                 "`model` returns rows that sum to 1: probabilities, it seems, and they are taken for logits. Pass "
                 "`logits_of=lambda output: output.log()`, or leave out the softmax.",
                 RuntimeWarning,
                 stacklevel=3,
             )
-        self._begin(batch_size=next((len(labels) for _, labels, _, _ in said.values()), None))
+        self._begin(batch_size=next((len(labels) for _, labels, _, _ in parts.values()), None))
         row: dict[str, float] = {"step": self._step, "gradients": self._step * gradients_per_step(self._optimizer)}
-        for split, (logits, labels, inputs, whole) in said.items():
+        for split, (logits, labels, inputs, whole) in parts.items():
             row |= self._measured(split, logits, labels, inputs, of_all=whole)
-            self._seen_at[split] = self._step
+            self._evaluated_at[split] = self._step
         row |= getattr(self._optimizer, "report", dict)()
-        if current_process_group().rank == 0:
+        if ProcessGroup.current().rank == 0:
             self._folder.add(row)
             values = {key: value for key, value in row.items() if "/" in key}
             for sink in self._sinks:
@@ -224,9 +237,9 @@ class Watch:
     def _begin(self, *, batch_size: int | None = None) -> None:
         if self._begun:
             return
-        if current_process_group().rank == 0:
+        if ProcessGroup.current().rank == 0:
             self._folder.check()
-            spec = described(
+            spec = watched_spec(
                 self._model.model,
                 self._loss,
                 self._optimizer,
@@ -241,7 +254,7 @@ class Watch:
                 sink.log_config(spec.to_dict())
         self._begun = True
 
-    def _said(self, split: str, batches: Iterable[Any]) -> tuple[Tensor, Tensor, Tensor | Rows | None]:
+    def _predict(self, split: str, batches: Iterable[Any]) -> tuple[Tensor, Tensor, Tensor | Rows | None]:
         """Logits and labels of this process's samples, and the inputs if curvature is to be measured."""
         device = next((p.device for p in self._model.parameters()), torch.device("cpu"))
         logits: list[Tensor] = []
@@ -262,33 +275,33 @@ class Watch:
     def _measured(
         self, split: str, logits: Tensor, labels: Tensor, inputs: Tensor | Rows | None, *, of_all: bool
     ) -> dict[str, float]:
-        group = current_process_group()
-        whole = [part if of_all else gathered(part, among=group) for part in (logits, labels)]
-        seen = [name for name in self._observers if inputs is not None or name not in self._curved]
+        group = ProcessGroup.current()
+        whole = [part if of_all else group.gathered(part) for part in (logits, labels)]
+        names = [name for name in self._observers if inputs is not None or name not in self._curved]
         if not bool(whole[0].isfinite().all()):
-            told, self._trouble = self._trouble, f"logits of the {split} set are not finite at step {self._step}"
-            if not told:
+            before, self._trouble = self._trouble, f"logits of the {split} set are not finite at step {self._step}"
+            if not before:
                 warnings.warn(f"{self._trouble}: nothing can be measured there.", RuntimeWarning, stacklevel=5)
-            return {f"{split}/{key}": math.nan for name in seen for key in self._observers[name].quantities}
+            return {f"{split}/{key}": math.nan for name in names for key in self._observers[name].quantities}
         self._trouble = ""
         if whole[0].device.type == "mps":  # has no float64, which the metrics accumulate in
             whole = [part.cpu() for part in whole]
         mine: Any = labels if inputs is None else inputs
-        snapshot = Seen(
+        snapshot = PredictedSnapshot(
             self._step,
             self._model,
             Lifted(self._loss),
             {split: Split(mine, labels)},
-            known={split: Predictions(*whole)},
+            made={split: Predictions(*whole)},
         )
         row: dict[str, float] = {}
-        with torch.inference_mode(False), self._looking(logits.device) if self._curved else nullcontext():
-            for name in seen:
+        with torch.inference_mode(False), self._full_precision(logits.device) if self._curved else nullcontext():
+            for name in names:
                 row |= self._observers[name](snapshot)
         return row
 
     @contextmanager
-    def _looking(self, device: torch.device) -> Iterator[None]:
+    def _full_precision(self, device: torch.device) -> Iterator[None]:
         # curvature needs all digits; a model that checkpoints is run again for its products, in the mode it then has
         with torch.autocast(device.type, enabled=False), evaluating(self._model):
             yield

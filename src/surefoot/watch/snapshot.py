@@ -1,4 +1,4 @@
-"""What was seen of a model at one moment, and how to look without leaving a trace."""
+"""Predictions of a model at one moment, made without leaving a trace in it."""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -8,37 +8,35 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
 from surefoot.eval_mode import evaluating
 from surefoot.losses import Lifted
 from surefoot.predictions import Predictions
-from surefoot.training.process_group import ProcessGroup
 from surefoot.training.snapshot import Snapshot
 
 
 @dataclass(frozen=True, eq=False)
-class Seen(Snapshot):
-    """A snapshot whose predictions are known already; its splits hold this process's samples, if they were kept."""
+class PredictedSnapshot(Snapshot):
+    """A snapshot whose predictions are made already; its splits hold this process's samples, if they were kept."""
 
-    known: Mapping[str, Predictions] = field(default_factory=dict)
+    made: Mapping[str, Predictions] = field(default_factory=dict)
 
     def predictions(self, split: str) -> Predictions:
-        """What was said about a split, by all processes."""
-        return self.known[split]
+        """The predictions on a split, of all processes."""
+        return self.made[split]
 
     def logits(self, split: str) -> Tensor:
-        """The logits of that."""
-        return self.known[split].logits
+        """The logits of those predictions."""
+        return self.made[split].logits
 
     def loss(self, split: str) -> float:
         """Mean of the loss over a split."""
         assert isinstance(self.objective, Lifted)
-        found = self.known[split]
+        predictions = self.made[split]
         with torch.no_grad():
-            logits = found.logits.float() if found.logits.dtype.itemsize < 4 else found.logits
-            return float(self.objective.loss(logits, found.labels).mean())
+            logits = predictions.logits.float() if predictions.logits.dtype.itemsize < 4 else predictions.logits
+            return float(self.objective.loss(logits, predictions.labels).mean())
 
 
 @contextmanager
@@ -48,9 +46,9 @@ def without_a_trace(model: nn.Module, loader: Any = None) -> Iterator[None]:
     Casts of weights that autocast keeps are neither used, they may be older than the last step, nor added to.
     """
     generators = {
-        id(found): found
+        id(generator): generator
         for place in (loader, getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None))
-        if isinstance(found := getattr(place, "generator", None), torch.Generator)
+        if isinstance(generator := getattr(place, "generator", None), torch.Generator)
     }
     states = [(generator, generator.get_state()) for generator in generators.values()]
     devices = {p.device for p in model.parameters() if p.device.type == "cuda"}
@@ -69,21 +67,3 @@ def without_a_trace(model: nn.Module, loader: Any = None) -> Iterator[None]:
         np.random.set_state(numpy)
         for generator, state in states:
             generator.set_state(state)
-
-
-def current_process_group() -> ProcessGroup:
-    """The place of this process in torch's default group, or the only one."""
-    return ProcessGroup.here() if dist.is_available() and dist.is_initialized() else ProcessGroup()
-
-
-def gathered(part: Tensor, *, among: ProcessGroup) -> Tensor:
-    """The rows of all processes in their order, however many each has; every process must call it."""
-    if among.count == 1:
-        return part
-    sizes: list[int] = [0] * among.count
-    dist.all_gather_object(sizes, len(part))
-    padded = part.new_zeros(max(sizes), *part.shape[1:])
-    padded[: len(part)] = part
-    parts = [torch.empty_like(padded) for _ in sizes]
-    dist.all_gather(parts, padded)
-    return torch.cat([whole[:size] for whole, size in zip(parts, sizes, strict=True)])

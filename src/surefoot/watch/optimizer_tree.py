@@ -1,4 +1,4 @@
-"""What can be known of an optimizer that somebody else made."""
+"""Name and options of an optimizer that somebody else made, as a spec has them."""
 
 import inspect
 import math
@@ -16,8 +16,8 @@ def innermost(optimizer: Any) -> Optimizer | None:
     """The optimizer inside the wrappers of accelerate."""
     while isinstance(getattr(optimizer, "optimizer", None), Optimizer):
         optimizer = optimizer.optimizer
-    found: Optimizer | None = optimizer
-    return found
+    inner: Optimizer | None = optimizer
+    return inner
 
 
 def gradients_per_step(optimizer: Optimizer | None) -> int:
@@ -26,15 +26,15 @@ def gradients_per_step(optimizer: Optimizer | None) -> int:
 
 
 def optimizer_tree(optimizer: Optimizer | None) -> dict[str, Any]:
-    """Its name, its learning rate at first, and the options that are not what they would be unsaid."""
+    """Its name, its initial learning rate, and the options that differ from their defaults."""
     if optimizer is None:
         return {"name": OWN}
     kinds: list[type] = [type(optimizer)] + ([type(optimizer.base)] if isinstance(optimizer, SAM) else [])
-    unsaid: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
     for kind in kinds[::-1]:
         for made in kind.__mro__[::-1]:
-            found = inspect.signature(made.__init__).parameters  # type: ignore[misc]
-            unsaid |= {name: each.default for name, each in found.items()}
+            parameters = inspect.signature(made.__init__).parameters  # type: ignore[misc]
+            defaults |= {name: each.default for name, each in parameters.items()}
     names = {kind: name for name, kind in OPTIMIZERS.items()}
     group = optimizer.param_groups[0]
     rate = float(group.get("initial_lr", group.get("lr", math.nan)))  # a schedule may begin at 0
@@ -44,7 +44,7 @@ def optimizer_tree(optimizer: Optimizer | None) -> dict[str, Any]:
     for key, value in group.items():
         if key in ("lr", "initial_lr", "params") or not isinstance(value, int | float | str):
             continue
-        if value != unsaid.get(key):
+        if value != defaults.get(key):
             tree[key] = value
     if isinstance(optimizer, SAM) and hasattr(optimizer, "gamma"):
         tree["gamma"] = optimizer.gamma
