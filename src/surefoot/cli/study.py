@@ -1,7 +1,8 @@
 """`surefoot study`: all runs of a study, then its tables and page."""
 
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,7 +13,9 @@ from surefoot.cli._terminal import Bars, bars, say
 from surefoot.cli.request import request
 
 if TYPE_CHECKING:
-    from surefoot.studies.engines.engine import Event
+    from surefoot.runs.stored import StoredRun
+    from surefoot.studies.engines.engine import Engine, Event, Trial
+    from surefoot.studies.plan import Plan
     from surefoot.studies.study import Study
 
 
@@ -60,62 +63,75 @@ class StudyCommand:
     """Print the outcome as JSON: every cell with n and std."""
 
     def __call__(self) -> int:
-        from surefoot.cli.report import show
-        from surefoot.files import locked
-        from surefoot.report.page import check_extra
-        from surefoot.runs.provenance import same_provenance
-        from surefoot.studies.engines import make_engine
-        from surefoot.studies.folder import StudyFolder
-        from surefoot.studies.plan import duration, plan
-        from surefoot.studies.reuse import made_elsewhere, take
-        from surefoot.studies.run import conduct, missing
-        from surefoot.studies.study import read_study
-        from surefoot.studies.study_outcome import study_outcome
+        from surefoot.studies.reuse import take
+        from surefoot.studies.run import run_study
 
-        with ExitStack() as held:
+        with ExitStack() as resources:
             with request():
-                if not self.no_page and not self.dry_run:
-                    check_extra()
-                study = read_study(self.name, scale=self.scale)
-                root = self.out or Path("runs") / study.name / study.scale
-                num_workers = self._num_workers(study)
-                seconds = None if self.budget is None else duration(self.budget)
-                trials = missing(study, root, rerun=self.rerun)
-                made = made_elsewhere(trials, self.reuse)
-                wanted, trials = trials, [trial for trial in trials if trial.id not in made]
-                if trials:
-                    from surefoot.runs.preflight import preflight  # loads torch
-
-                    preflight([trial.spec for trial in trials])
-                if self.dry_run or seconds is not None:
-                    with measuring() as tell:
-                        planned = plan(study.specs, trials, num_workers=num_workers, seconds=seconds, on_progress=tell)
-                    trials = list(planned.trials)
-                if not self.dry_run:
-                    engine = make_engine(
-                        self.engine,
-                        num_workers=num_workers,
-                        address=self.address,
-                        options=self.engine_options,
-                        logs=root / "jobs",
-                    )
-                    held.enter_context(locked(root))
-            if made:
+                work = self._prepare(resources)
+            if work.made:
                 copied = "would be" if self.dry_run else "are"
-                say(f"{len(made)} runs of the study have ended elsewhere and {copied} copied from there.")
-            if self.dry_run:
-                show_plan(study, planned, json=self.json)
+                say(f"{len(work.made)} runs of the study have ended elsewhere and {copied} copied from there.")
+            if work.engine is None:
+                show_plan(work.study, work.planned, json=self.json)
                 return 0
+            study, trials = work.study, work.trials
             say(f"{study.title} Scale {study.scale}: {len(study.specs)} runs, {len(trials)} to do.")
-            if seconds is not None:
-                say_plan(planned)
+            if self.budget is not None:
+                say_plan(work.planned)
             try:
-                take(wanted, made)
+                take(work.wanted, work.made)
                 with bars(len(trials)) as shown:
-                    ended = conduct(study, root, trials, engine=engine, on_event=lambda event: _tell(shown, event))
+                    show_event = partial(_show_event, shown)
+                    ended = run_study(study, work.root, trials, engine=work.engine, on_event=show_event)
             except OSError as error:
                 say(f"surefoot: the study stopped: {error}")
                 return 1
+        self._show_outcome(work.root)
+        return 0 if all(event.status in ("done", "diverged") for event in ended.values()) else 1
+
+    def _prepare(self, resources: ExitStack) -> "_Work":
+        """Check the request, choose what to do, and take the study's folder; changes nothing on a dry run."""
+        from surefoot.files import locked
+        from surefoot.report.page import check_extra
+        from surefoot.studies.engines import make_engine
+        from surefoot.studies.plan import duration, plan
+        from surefoot.studies.reuse import made_elsewhere
+        from surefoot.studies.run import missing
+        from surefoot.studies.study import read_study
+
+        if not self.no_page and not self.dry_run:
+            check_extra()
+        study = read_study(self.name, scale=self.scale)
+        root = self.out or Path("runs") / study.name / study.scale
+        num_workers = self._num_workers(study)
+        seconds = None if self.budget is None else duration(self.budget)
+        wanted = missing(study, root, rerun=self.rerun)
+        made = made_elsewhere(wanted, self.reuse)
+        trials = [trial for trial in wanted if trial.id not in made]
+        if trials:
+            from surefoot.runs.preflight import preflight  # loads torch
+
+            preflight([trial.spec for trial in trials])
+        work = _Work(study, root, wanted, made, trials)
+        if self.dry_run or seconds is not None:
+            with measuring() as on_progress:
+                planned = plan(study.specs, trials, num_workers=num_workers, seconds=seconds, on_progress=on_progress)
+            work = replace(work, plan=planned, trials=list(planned.trials))
+        if self.dry_run:
+            return work
+        engine = make_engine(
+            self.engine, num_workers=num_workers, address=self.address, options=self.engine_options, logs=root / "jobs"
+        )
+        resources.enter_context(locked(root))
+        return replace(work, engine=engine)
+
+    def _show_outcome(self, root: Path) -> None:
+        from surefoot.cli.report import show
+        from surefoot.runs.provenance import same_provenance
+        from surefoot.studies.folder import StudyFolder
+        from surefoot.studies.study_outcome import study_outcome
+
         folder = StudyFolder(root)
         stale = [run for run in folder.runs if run.status != "damaged" and not same_provenance(run.record)]
         if stale:
@@ -123,7 +139,6 @@ class StudyCommand:
         with request():
             outcome = study_outcome(folder)
         show(outcome, folder, root, page=not self.no_page, json=self.json)
-        return 0 if all(event.status in ("done", "diverged") for event in ended.values()) else 1
 
     def _num_workers(self, study: "Study") -> int:
         from surefoot.studies.engines import usable_cores
@@ -136,7 +151,27 @@ class StudyCommand:
         return self.workers
 
 
-def _tell(shown: Bars, event: "Event") -> None:
+@dataclass(frozen=True)
+class _Work:
+    """What one call of the command has to do."""
+
+    study: "Study"
+    root: Path
+    wanted: "list[Trial]"
+    made: "dict[str, StoredRun]"  # of those, what another study's folder has
+    trials: "list[Trial]"  # the others, as far as the budget goes
+    plan: "Plan | None" = None  # where one was made: for a dry run or a budget
+    engine: "Engine | None" = None  # none on a dry run
+
+    @property
+    def planned(self) -> "Plan":
+        """The plan, where one was made."""
+        if self.plan is None:
+            raise RuntimeError("No plan was made: neither a dry run nor a budget was asked for.")
+        return self.plan
+
+
+def _show_event(shown: Bars, event: "Event") -> None:
     spec, why = event.spec, f": {event.reason}" if event.reason else ""
     for note in event.notes:
         shown.say(note)

@@ -50,7 +50,7 @@ def missing(study: Study, root: Path, *, rerun: Rerun = "none") -> list[Trial]:
     return todo
 
 
-def conduct(
+def run_study(
     study: Study, root: Path, trials: Sequence[Trial], *, engine: Engine, on_event: Callable[[Event], None]
 ) -> dict[str, Event]:
     """Do those trials of a study and return how each ended.

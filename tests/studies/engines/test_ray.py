@@ -17,9 +17,10 @@ from surefoot.studies.engines.cluster import ClusterEngine
 from surefoot.studies.engines.engine import Event
 from surefoot.studies.engines.local import LocalEngine
 from surefoot.studies.engines.ray import RayBackend
-from surefoot.studies.outcome import study_outcome
-from surefoot.studies.run import conduct, missing
+from surefoot.studies.folder import StudyFolder
+from surefoot.studies.run import missing, run_study
 from surefoot.studies.study import read_study
+from surefoot.studies.study_outcome import study_outcome
 
 pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # Ray's own warnings
@@ -83,15 +84,15 @@ def test_a_study_on_two_nodes_of_which_one_dies_has_the_table_of_a_local_one(tmp
     events: list[Event] = []
     striker = strike(cluster, second, far)
     engine = ClusterEngine(RayBackend(cluster.address))
-    ended = conduct(study, far, missing(study, far), engine=engine, on_event=events.append)
+    ended = run_study(study, far, missing(study, far), engine=engine, on_event=events.append)
     striker.join()
     assert [event.status for event in ended.values()] == ["done"] * 3
     assert sum(event.kind == "lost" for event in events) == 1
     near = tmp_path / "local"
-    conduct(study, near, missing(study, near), engine=LocalEngine(1), on_event=lambda event: None)
+    run_study(study, near, missing(study, near), engine=LocalEngine(1), on_event=lambda event: None)
     for path in near.rglob("metrics.jsonl"):
         assert path.read_bytes() == (far / path.relative_to(near)).read_bytes()
-    tables = [[table.markdown() for table in all_tables(study_outcome(root))] for root in (far, near)]
+    tables = [[table.markdown() for table in all_tables(study_outcome(StudyFolder(root)))] for root in (far, near)]
     assert tables[0] == tables[1]
 
 
