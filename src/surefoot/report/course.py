@@ -202,10 +202,15 @@ def _run(run: Trajectory, keys: Sequence[str], dash: int) -> dict[str, Any]:
 
 def _bins(observation: Mapping[str, float], split: str) -> list[int]:
     """Place, count, mean confidence in 1/10,000 and number of right ones of the bins that hold samples, one by one."""
+    places = num_bins(observation, split=split)
     return [
         number
         for each in stored_bins(observation, split)
-        for number in (each.place, each.count, round(1e4 * each.confidence), each.num_right)
+        if each.confidence is not None and each.accuracy is not None
+        for number in (
+            *(round(each.left * places), each.count),
+            *(round(1e4 * each.confidence), round(each.accuracy * each.count)),
+        )
     ]
 
 

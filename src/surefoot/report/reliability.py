@@ -3,36 +3,33 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from surefoot.diagnosis.bins import StoredBin
+from surefoot.reliability_bin import ReliabilityBin
 from surefoot.report.plots import OVER, UNDER, svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from surefoot.metrics import ReliabilityBin
 
-
-def reliability_axes(bins: "Sequence[ReliabilityBin | StoredBin]", ax: "Axes") -> None:
+def reliability_axes(bins: Sequence[ReliabilityBin], ax: "Axes") -> None:
     """Draw each bin's accuracy, with its interval, at its mean confidence, and what is missing to the diagonal.
 
     Bars have the width and place of their bin. An empty bin stays empty; a bin of accuracy 0 has a mark at 0.
     """
     from matplotlib.patches import Patch
 
-    held = [each for each in bins if each.count]
     ax.plot([0, 1], [0, 1], color="grey", linewidth=0.8, linestyle="--")
-    for each in held:
-        width = each.right - each.left
-        accuracy, confidence = each.accuracy or 0.0, each.confidence or 0.0
-        ax.bar(each.left, accuracy, width, align="edge", color="#bdbdbd", edgecolor="white", linewidth=0.5)
-        colour = OVER if confidence > accuracy else UNDER
-        ax.bar(each.left, confidence - accuracy, width, bottom=accuracy, align="edge", color=colour, alpha=0.35)
-    middle = [each.confidence or 0.0 for each in held]
-    accuracies = [each.accuracy or 0.0 for each in held]
-    below = [(each.accuracy or 0.0) - (each.low or 0.0) for each in held]
-    above = [(each.high or 0.0) - (each.accuracy or 0.0) for each in held]
-    ax.errorbar(middle, accuracies, yerr=[below, above], fmt="o", color="black", markersize=3, linewidth=1, capsize=2)
+    points = []
+    for each in bins:
+        if each.confidence is None or each.accuracy is None or each.low is None or each.high is None:
+            continue
+        width, gap = each.right - each.left, each.confidence - each.accuracy
+        ax.bar(each.left, each.accuracy, width, align="edge", color="#bdbdbd", edgecolor="white", linewidth=0.5)
+        colour = OVER if gap > 0 else UNDER
+        ax.bar(each.left, gap, width, bottom=each.accuracy, align="edge", color=colour, alpha=0.35)
+        points.append((each.confidence, each.accuracy, each.accuracy - each.low, each.high - each.accuracy))
+    x, y, below, above = zip(*points, strict=True) if points else ([], [], [], [])
+    ax.errorbar(x, y, yerr=[below, above], fmt="o", color="black", markersize=3, linewidth=1, capsize=2)
     signs = ((OVER, "overconfident"), (UNDER, "underconfident"))
     patches = [Patch(color=colour, alpha=0.35, label=label) for colour, label in signs]
     ax.legend(handles=patches, frameon=False, fontsize=8, loc="upper left")
@@ -42,7 +39,7 @@ def reliability_axes(bins: "Sequence[ReliabilityBin | StoredBin]", ax: "Axes") -
     ax.set_ylabel("accuracy")
 
 
-def histogram_axes(bins: "Sequence[ReliabilityBin | StoredBin]", ax: "Axes") -> None:
+def histogram_axes(bins: Sequence[ReliabilityBin], ax: "Axes") -> None:
     """Draw each bin's share of the samples."""
     total = sum(each.count for each in bins)
     for each in bins:
@@ -53,7 +50,7 @@ def histogram_axes(bins: "Sequence[ReliabilityBin | StoredBin]", ax: "Axes") -> 
     ax.set_ylabel("share of samples")
 
 
-def reliability_figure(bins: "Sequence[ReliabilityBin]", *, title: str) -> str:
+def reliability_figure(bins: Sequence[ReliabilityBin], *, title: str) -> str:
     """The diagram with the histogram beside it, as SVG. Orange is missing accuracy, blue missing confidence."""
 
     def draw(figure: "Figure") -> None:
