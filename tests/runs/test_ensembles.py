@@ -62,7 +62,7 @@ def test_what_does_not_combine_is_refused_before_any_work() -> None:
     for changes, message in (
         ({"observers": {}}, "observer curvature needs the curvature of a loss, and mimo has several"),
         ({"loss": {"name": "mixup"}}, "mixup is none"),
-        ({"loss": {"name": "adafocal"}, "data": validated}, "adafocal remembers what one model said"),
+        ({"loss": {"name": "adafocal"}, "data": validated}, "adafocal remembers the outputs of one model"),
         ({"optimizer": "bulk_sgd"}, "bulk_sgd needs the curvature"),
     ):
         with pytest.raises(ValueError, match=message):
