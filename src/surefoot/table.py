@@ -4,8 +4,11 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, TypeVar
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
@@ -169,7 +172,25 @@ def _tex(text: str) -> str:
 def _plain(cell: Cell) -> object:
     if isinstance(cell, Estimate):
         return {name: _plain(value) for name, value in vars(cell).items()}
-    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+    return finite_or_none(cell)
+
+
+def finite_or_none(value: _Value) -> _Value | None:
+    """The value, or None where it is a number that JSON cannot hold.
+
+    >>> finite_or_none(0.5), finite_or_none(math.nan), finite_or_none(-math.inf), finite_or_none("text")
+    (0.5, None, None, 'text')
+    """
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def json_ready(part: Any) -> Any:
+    """Nested mappings and sequences as JSON can hold them: dicts and lists, None for numbers that are not finite."""
+    if isinstance(part, Mapping):
+        return {str(key): json_ready(value) for key, value in part.items()}
+    if isinstance(part, list | tuple):
+        return [json_ready(value) for value in part]
+    return finite_or_none(part)
 
 
 def _text(cell: Cell) -> str:

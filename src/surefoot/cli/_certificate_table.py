@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from surefoot.table import Table
+from surefoot.table import Table, finite_or_none
 
 if TYPE_CHECKING:
     from surefoot.curvature import Eigenpair
@@ -76,8 +76,7 @@ def num_failed(certificates: "Sequence[Certificate]") -> int:
 
 def sharpness_record(pair: "Eigenpair") -> dict[str, Any]:
     """The sharpness with what proves it: at least `value`, at most `bound` with probability 1 - `delta`."""
-    bound = pair.bound if math.isfinite(pair.bound) else None
-    return {"value": pair.value, "bound": bound, "delta": pair.delta, "certified": pair.converged}
+    return {"value": pair.value, "bound": finite_or_none(pair.bound), "delta": pair.delta, "certified": pair.converged}
 
 
 def _model_notes(about: dict[str, Any]) -> Iterator[str]:
@@ -94,13 +93,11 @@ def _model_notes(about: dict[str, Any]) -> Iterator[str]:
 
 
 def _record(item: "Certificate") -> dict[str, Any]:
-    numbers = (("bound", item.bound), ("measured", item.measured), ("slack", item.slack))
-    finite = {key: value if math.isfinite(value) else None for key, value in numbers}
     return {
         "name": item.name,
-        "bound": finite["bound"],
-        "measured": finite["measured"],
-        "slack": finite["slack"],
+        "bound": finite_or_none(item.bound),
+        "measured": finite_or_none(item.measured),
+        "slack": finite_or_none(item.slack),
         "verdict": item.verdict,
         "holds": item.holds,
         "assumptions": list(item.assumptions),

@@ -11,6 +11,7 @@ from surefoot.diagnosis.advice import Advice, advise
 from surefoot.diagnosis.facts import Facts, edge, series
 from surefoot.diagnosis.profile import Group
 from surefoot.runs.trajectory import Trajectory
+from surefoot.table import json_ready
 
 Verdict = Literal["fine", "look", "undecided"]
 NEAR_EDGE = 0.9  # of 2/lr: as in the study of certificates
@@ -39,7 +40,7 @@ class Diagnosis:
 
     def record(self) -> dict[str, Any]:
         """As JSON can hold it; what is not finite is null."""
-        cleaned: dict[str, Any] = _clean(asdict(self))
+        cleaned: dict[str, Any] = json_ready(asdict(self))
         return cleaned
 
     def __str__(self) -> str:
@@ -271,11 +272,3 @@ RULES: dict[str, Callable[[Facts], Finding | None]] = {
     "sharpness": _sharpness,
     "gaps": _gaps,
 }
-
-
-def _clean(part: Any) -> Any:
-    if isinstance(part, dict):
-        return {key: _clean(value) for key, value in part.items()}
-    if isinstance(part, list | tuple):
-        return [_clean(value) for value in part]
-    return None if isinstance(part, float) and not math.isfinite(part) else part

@@ -13,7 +13,7 @@ from surefoot.metrics._reliability import reliability
 from surefoot.metrics.significance import Significance, ece_test
 from surefoot.predictions import Predictions
 from surefoot.reliability_bin import ReliabilityBin
-from surefoot.table import Table
+from surefoot.table import Table, finite_or_none
 
 if TYPE_CHECKING:
     from surefoot.predictions import ArrayLike
@@ -163,7 +163,7 @@ def intervals(
 def interval_record(limits: Interval) -> dict[str, Any]:
     """Value, limits and method as JSON can hold them."""
     numbers = {name: getattr(limits, name) for name in ("value", "low", "high")}
-    return {**{name: x if math.isfinite(x) else None for name, x in numbers.items()}, "method": limits.method}
+    return {**{name: finite_or_none(x) for name, x in numbers.items()}, "method": limits.method}
 
 
 def _cells(limits: Interval) -> tuple[str, str]:

@@ -1,7 +1,6 @@
 """One HTML page that needs nothing but itself: scripts, data and figures are inside, and nothing is fetched."""
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -11,7 +10,7 @@ from typing import Any
 
 from surefoot.diagnosis.diagnosis import Diagnosis
 from surefoot.report.charts import Spec
-from surefoot.table import Table
+from surefoot.table import Table, json_ready
 
 _PACKAGES = {"matplotlib": "matplotlib", "jinja2": "jinja2", "vl_convert": "vl-convert-python"}
 _MARKS = {
@@ -124,7 +123,7 @@ def inert_json(content: Any) -> str:
     try:
         text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     except ValueError:  # rare: looking at every number first would double the time
-        text = json.dumps(_plain(content), separators=(",", ":"), allow_nan=False)
+        text = json.dumps(json_ready(content), separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
@@ -140,11 +139,3 @@ def chart_scripts() -> str:
 
 def _own(name: str) -> str:
     return files("surefoot.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _plain(part: Any) -> Any:
-    if isinstance(part, Mapping):
-        return {str(key): _plain(value) for key, value in part.items()}
-    if isinstance(part, list | tuple):
-        return [_plain(value) for value in part]
-    return None if isinstance(part, float) and not math.isfinite(part) else part

@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import json
-import math
 import os
 import zlib
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from typing import Any
 from surefoot.files import write_atomically
 from surefoot.runs.spec import RunSpec
 from surefoot.runs.stored import RUN_KEYS, StoredRun, read_record
+from surefoot.table import finite_or_none
 
 
 @dataclass(eq=False)
@@ -97,7 +97,7 @@ class RunFolder(StoredRun):
 
     def append(self, row: Mapping[str, float]) -> None:
         """Add one row to metrics.jsonl; what is not finite is stored as null."""
-        clean = {key: value if math.isfinite(value) else None for key, value in row.items()}
+        clean = {key: finite_or_none(value) for key, value in row.items()}
         self.append_line(self.metrics, clean)
 
     def append_line(self, path: Path, content: Mapping[str, Any]) -> None:
