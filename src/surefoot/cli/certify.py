@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
-from surefoot.cli._certificate_table import certificate_record, certificate_table, num_failed, sharpness_record
+from surefoot.cli._certificate_table import certificate_record, certificate_table, num_failed
 from surefoot.cli._terminal import print_json, print_table, say, working
 from surefoot.cli.request import check_path, request
 
@@ -62,11 +62,11 @@ class CertifyCommand:
             self._check()
             with working("certifying") as progress:
                 certificates, margins, about = (self._run if self._is_run else self._file)(progress)
-        told = (str(self.path), certificates, margins, about)
+        shown = (str(self.path), certificates, margins, about)
         if self.json:
-            print_json(certificate_record(*told, worst=self.worst))
+            print_json(certificate_record(*shown, worst=self.worst))
         else:
-            print_table(certificate_table(*told, worst=self.worst))
+            print_table(certificate_table(*shown, worst=self.worst))
         failed = num_failed(certificates)
         if failed:
             say(f"Statements that are proved do not hold, {failed} of {len(certificates)}: please report this.")
@@ -114,89 +114,24 @@ class CertifyCommand:
         return certificates, tail(predictions.margin), about
 
     def _run(self, progress: Any) -> "tuple[list[Certificate], Tail, dict[str, Any]]":
-        from surefoot.curvature import GGN, eigenpairs
-        from surefoot.losses import CrossEntropy, loss_within
+        from surefoot.cli._certify_run import certify_run
         from surefoot.runs.restored_training import restored_training
-        from surefoot.theory import (
-            calibration_certificates,
-            certified_on_shift,
-            curvature_certificates,
-            exact_ece,
-            exact_predictions,
-            robust_calibration_certificates,
-            robust_margins,
-            sam_certificates,
-            sample_curvature,
-            smallest_shift,
-            tail,
-        )
+        from surefoot.theory import tail
 
-        split, norm = self.split or "train", self.norm or "l2"
         training, spec = restored_training(self.path)
-        gamma = self._gamma(spec)
-        training.model.eval()  # as it will be used: dropout off, batch norm by its running statistics
-        loss = loss_within(training.objective)
-        if not isinstance(loss, CrossEntropy):
-            raise ValueError("The certificates are about cross-entropy, and this run has another loss.")
-        data = training.splits[split]
-        predictions = exact_predictions(training.model, data.inputs, data.labels)
-        progress("the calibration error")
-        certificates = calibration_certificates(predictions, num_bins=self.bins)
-        progress("the Jacobians")
-        samples = sample_curvature(training.model, data.inputs)
-        progress("the sharpness")
-        matrix = GGN(training.model, loss, data.inputs, data.labels)
-        (pair,) = eigenpairs(matrix.__matmul__, matrix.like, tolerance=0.01, max_matvecs=200)
-        robust, attacked = None, None
-        if self.radius is not None:
-            progress("the robust margins")
-            robust = robust_margins(training.model, data.inputs, data.labels, radius=self.radius, norm=norm)
-            attacked = robust.attacked
-            certificates += robust_calibration_certificates(
-                predictions,
-                attacked,
-                radius=self.radius,
-                floor=robust.floor,
-                lipschitz=robust.lipschitz,
-                num_bins=self.bins,
-            )
-        certificates += curvature_certificates(predictions, samples, pair, attacked=attacked, num_bins=self.bins)
-        if robust is not None and split == "train":
-            progress("the test set's distance")
-            test = training.splits["test"]
-            shift = smallest_shift(data.inputs, data.labels, test.inputs, test.labels, norm=norm)
-            test_ece = exact_ece(exact_predictions(training.model, test.inputs, test.labels), num_bins=self.bins)
-            certificates.append(
-                certified_on_shift(
-                    training.model, data.inputs, data.labels, shift, radius=robust.radius, test_ece=test_ece
-                )
-            )
-        if self.rho is not None:
-            progress("SAM's climb")
-            few = slice(0, self.batch or 64)
-            climb = sam_certificates(
-                training.model, data.inputs[few], data.labels[few], rho=self.rho, gamma=gamma, num_points=5
-            )
-            certificates += climb.certificates
-        about: dict[str, Any] = {
-            "step": training.step,
-            "split": split,
-            "num_samples": predictions.num_samples,
-            "num_classes": predictions.num_classes,
-            "c_j": round(float(samples.norms.max()), 6),
-        }
-        if self.rho is not None:
-            about |= {"rho": self.rho, "gamma": gamma, "batch": len(data.labels[few])}
-        about["sharpness"] = sharpness_record(pair)
-        if robust is not None:
-            about["robust"] = "proved" if robust.floor is not None else f"attack only: not a proof ({robust.why_not})"
-            about["log_moments"] = robust.log_moments
-            if split == "test":
-                about["notes"] = [
-                    "B.8 is left out: it goes from the training set to the test set, so it needs `--split train`."
-                ]
-        about["deciles"] = _deciles(predictions, attacked)
-        return certificates, tail(predictions.margin), about
+        run, robust = certify_run(
+            training,
+            split=self.split or "train",
+            num_bins=self.bins,
+            radius=self.radius,
+            norm=self.norm or "l2",
+            rho=self.rho,
+            gamma=self._gamma(spec),
+            batch=self.batch,
+            progress=progress,
+        )
+        about = {**run.about, "deciles": _deciles(run.predictions, None if robust is None else robust.attacked)}
+        return run.certificates, tail(run.predictions.margin), about
 
     def _gamma(self, spec: "RunSpec") -> float:
         if self.gamma is not None:
@@ -210,5 +145,5 @@ class CertifyCommand:
 def _deciles(predictions: "Predictions", attacked: "Tensor | None") -> list[dict[str, float]]:
     from surefoot.theory import ece_by_decile
 
-    found = ece_by_decile(predictions, predictions.margin if attacked is None else attacked)
-    return [{"mean_margin": margin, "gap": gap} for margin, gap in found]
+    deciles = ece_by_decile(predictions, predictions.margin if attacked is None else attacked)
+    return [{"mean_margin": margin, "gap": gap} for margin, gap in deciles]

@@ -9,10 +9,11 @@ import tyro
 
 from surefoot.cli._terminal import print_json, print_table, say, working
 from surefoot.cli.request import check_path, request
-from surefoot.table import Cell, Table
+from surefoot.table import Cell, Table, finite_or_none
 
 if TYPE_CHECKING:
     from surefoot.curvature import Eigenpair
+    from surefoot.runs.spec import RunSpec
     from surefoot.training.loop import Training
 
 MATRICES = {"ggn": "Gauss-Newton matrix", "hessian": "Hessian"}
@@ -23,7 +24,7 @@ class SharpnessCommand:
     """Measure the largest (or smallest) curvature eigenvalues of a run's network, at its last checkpoint.
 
     Each eigenvalue lies between `value`, which is certain, and `bound`, which holds with probability 1 - delta. Above
-    2 / lr gradient descent bounces. Batch norm is looked at with its running statistics.
+    2 / lr gradient descent is unstable. Batch norm uses its running statistics.
 
     Example: surefoot sharpness runs/train/0123abcd4567 --matrix hessian --num 3
     """
@@ -39,7 +40,7 @@ class SharpnessCommand:
     split: Literal["train", "test"] = "train"
     """Whose loss."""
     samples: int | None = None
-    """Look at so many samples only, the same ones every time (seed 0)."""
+    """Use so many samples only, the same ones every time (seed 0)."""
     layers: bool = False
     """Each layer alone instead of all weights together."""
     tolerance: float = 0.01
@@ -49,7 +50,7 @@ class SharpnessCommand:
     max_products: int = 200
     """Products with the matrix at most; beyond them the eigenvalue is returned as not certified."""
     seed: int = 0
-    """Of the random vectors."""
+    """Seed of the random start vectors."""
     json: bool = False
     """Print all as JSON."""
 
@@ -62,54 +63,54 @@ class SharpnessCommand:
             from surefoot.runs.restored_training import restored_training
 
             training, spec = restored_training(self.run)
-            plain = spec.optimizer.name in ("gd", "sgd") and not spec.optimizer.options.get("momentum")
-            lr = spec.optimizer.options.get("lr") if plain else None  # elsewhere 2 / lr is no limit
-
             data = training.splits[self.split]
             inputs, labels = data.inputs, data.labels
             if self.samples is not None:
                 inputs, labels = subset(inputs, labels, num_samples=self.samples)
         kinds = {"ggn": GGN, "hessian": Hessian}
         chosen = [name for name in kinds if self.matrix in (name, "both")]
-        found: list[tuple[str, str, Eigenpair]] = []
+        pairs: list[tuple[str, str, Eigenpair]] = []
         with working("measuring") as progress, request():
             for name in chosen:
                 progress(f"the {MATRICES[name]}")
-                found += [(name, *item) for item in self._measured(training, kinds[name], inputs, labels)]
-        if self.json:
-            print_json(
-                {
-                    "run": str(self.run),
-                    "step": training.step,
-                    "split": self.split,
-                    "num_samples": len(labels),
-                    "end": self.end,
-                    "delta": self.delta,
-                    "two_over_lr": None if lr is None else 2 / lr,
-                    "eigenvalues": [{"matrix": name, "what": what, **_record(pair)} for name, what, pair in found],
-                }
-            )
-            return 0
+                pairs += [(name, *item) for item in self._measured(training, kinds[name], inputs, labels)]
+        show = self._print_json if self.json else self._print_table
+        show(pairs, step=training.step, num_samples=len(labels), limit=_stability_limit(spec))
+        return 0
+
+    def _print_json(
+        self, pairs: "list[tuple[str, str, Eigenpair]]", *, step: int, num_samples: int, limit: float | None
+    ) -> None:
+        print_json(
+            {
+                "run": str(self.run),
+                "step": step,
+                "split": self.split,
+                "num_samples": num_samples,
+                "end": self.end,
+                "delta": self.delta,
+                "two_over_lr": limit,
+                "eigenvalues": [{"matrix": name, "what": what, **_record(pair)} for name, what, pair in pairs],
+            }
+        )
+
+    def _print_table(
+        self, pairs: "list[tuple[str, str, Eigenpair]]", *, step: int, num_samples: int, limit: float | None
+    ) -> None:
         rows: tuple[tuple[Cell, ...], ...] = tuple(
             (MATRICES[name], what, pair.value, pair.bound, pair.residual, pair.num_matvecs, _yes(pair.converged))
-            for name, what, pair in found
+            for name, what, pair in pairs
         )
-        against = "" if lr is None else f" 2 / lr is {2 / lr:.4g}."
-        print_table(
-            Table(
-                "sharpness",
-                f"{self.end.capitalize()} eigenvalues at step {training.step}, {self.split} set, n = {len(labels):,}",
-                ("matrix", "eigenvalue", "value", "bound", "residual", "products", "certified"),
-                rows,
-                notes=(
-                    f"Between value (certain) and bound (probability {1 - self.delta:.0%}).{against} Certified: the "
-                    f"two are within {self.tolerance:.3g} of the value.",
-                ),
-            )
+        against = "" if limit is None else f" 2 / lr is {limit:.4g}."
+        note = (
+            f"Between value (certain) and bound (probability {1 - self.delta:.0%}).{against} Certified: the "
+            f"two are within {self.tolerance:.3g} of the value."
         )
-        if not all(pair.converged for _, _, pair in found):
+        title = f"{self.end.capitalize()} eigenvalues at step {step}, {self.split} set, n = {num_samples:,}"
+        columns = ("matrix", "eigenvalue", "value", "bound", "residual", "products", "certified")
+        print_table(Table("sharpness", title, columns, rows, notes=(note,)))
+        if not all(pair.converged for _, _, pair in pairs):
             say("Some are not certified: raise --max-products or --tolerance.")
-        return 0
 
     def _measured(
         self, training: "Training", matrix: type[Any], inputs: Any, labels: Any
@@ -122,7 +123,7 @@ class SharpnessCommand:
             raise ValueError("Curvature needs an objective that is a loss of logits and labels.")
         which = f"{self.end} algebraic"
         if self.layers:
-            found = sharpness_by_layer(
+            by_layer = sharpness_by_layer(
                 training.model,
                 loss,
                 (inputs, labels),
@@ -133,7 +134,7 @@ class SharpnessCommand:
                 max_matvecs=self.max_products,
                 seed=self.seed,
             )
-            return list(found.items())
+            return list(by_layer.items())
         curvature = matrix(training.model, loss, inputs, labels)
         pairs = eigenpairs(
             curvature.__matmul__,
@@ -148,10 +149,16 @@ class SharpnessCommand:
         return [(str(n), pair) for n, pair in enumerate(pairs, start=1)]
 
 
+def _stability_limit(spec: "RunSpec") -> float | None:
+    """2 / lr, where that is a limit: of gradient descent without momentum."""
+    plain = spec.optimizer.name in ("gd", "sgd") and not spec.optimizer.options.get("momentum")
+    return 2 / spec.lr if plain and not math.isnan(spec.lr) else None
+
+
 def _record(pair: "Eigenpair") -> dict[str, Any]:
     return {
         "value": pair.value,
-        "bound": pair.bound if math.isfinite(pair.bound) else None,
+        "bound": finite_or_none(pair.bound),
         "residual": pair.residual,
         "products": pair.num_matvecs,
         "certified": pair.converged,

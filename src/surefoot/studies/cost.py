@@ -1,4 +1,4 @@
-"""What a run will take, told from its first steps."""
+"""What a run will cost, estimated from its first steps."""
 
 import json
 import tempfile
@@ -19,7 +19,7 @@ class Cost:
     """Seconds of the parts of a run, measured on a short one of the same kind; `failure` where that one failed."""
 
     start: float  # loading, building, saving
-    first_observation: float  # dearer than others, which start warm
+    first_observation: float  # more expensive than the others, which start warm
     observation: float
     gradient: float
     gradients_per_step: float
@@ -51,18 +51,17 @@ def costs(
 ) -> dict[str, Cost]:
     """The cost of every kind among the specs, each measured on the one with the smallest learning rate.
 
-    Before each of them `tell` is called with how many are done, of how many.
+    Before each, `on_progress` is called with the number measured so far and the number of kinds.
     """
     chosen: dict[str, RunSpec] = {}
     for spec in specs:
-        known = chosen.setdefault(kind(spec), spec)
-        if _lr(spec) < _lr(known):  # the least likely to diverge at once
+        if spec.lr < chosen.setdefault(kind(spec), spec).lr:  # the least likely to diverge at once
             chosen[kind(spec)] = spec
-    found: dict[str, Cost] = {}
+    measured_costs: dict[str, Cost] = {}
     for name, spec in chosen.items():
-        on_progress(len(found), len(chosen))
-        found[name] = measured(spec)
-    return found
+        on_progress(len(measured_costs), len(chosen))
+        measured_costs[name] = measured(spec)
+    return measured_costs
 
 
 def measured(spec: RunSpec) -> Cost:
@@ -73,13 +72,13 @@ def measured(spec: RunSpec) -> Cost:
     with tempfile.TemporaryDirectory(prefix="surefoot-") as name:
         folder = RunFolder(Path(name) / "run")
         begun = time.monotonic()
-        ended = run(short, folder)
+        result = run(short, folder)
         wall = time.monotonic() - begun
         rows, _ = folder.rows()
         times = folder.path / "times.jsonl"
         clock = [json.loads(line) for line in times.read_text().splitlines()] if times.exists() else []
-    if ended.status != "done":  # it would end as early in the study
-        return Cost(wall, 0.0, 0.0, 0.0, 1.0, failure=f"{ended.status}: {ended.reason}")
+    if result.status != "done":  # it would end as early in the study
+        return Cost(wall, 0.0, 0.0, 0.0, 1.0, failure=f"{result.status}: {result.reason}")
     first, last = clock[0], clock[-1]
     before = clock[-2]
     gradients = [row["gradients"] or 0.0 for row in rows]
@@ -91,8 +90,3 @@ def measured(spec: RunSpec) -> Cost:
         gradient=max(training, 0.0) / (gradients[-1] - gradients[-2]),
         gradients_per_step=gradients[-1] / (rows[-1]["step"] or 1.0),
     )
-
-
-def _lr(spec: RunSpec) -> float:
-    lr = spec.optimizer.options.get("lr", 0.0)
-    return float(lr) if isinstance(lr, int | float) else 0.0

@@ -22,7 +22,7 @@ class Plan:
     left_out: tuple[Trial, ...]
     seconds: Mapping[str, float]  # by run id
     num_workers: int
-    num_kinds: int  # short runs that the seconds are told from
+    num_kinds: int  # short runs that the seconds are estimated from
     calibration_seconds: float
     notes: tuple[str, ...] = ()
 
@@ -47,7 +47,7 @@ def plan(
 
     What fits is chosen breadth first: each method's first point with the first seed, then the second points, ..., then
     the second seed. A layer that does not fit as a whole is the last one, and has what of it fits. ValueError if
-    nothing does. `tell` hears how many of the short runs that tell the time are done, of how many.
+    nothing does. `on_progress` is called with the number of short runs done and the number of all.
     """
     begun = time.monotonic()
 
@@ -58,21 +58,21 @@ def plan(
             )
         on_progress(done, of)
 
-    found = costs((trial.spec for trial in todo), on_progress=in_time)
+    cost_of = costs((trial.spec for trial in todo), on_progress=in_time)
     took = time.monotonic() - begun
-    each = {trial.id: found[kind(trial.spec)].of(trial.spec) for trial in todo}
+    each = {trial.id: cost_of[kind(trial.spec)].of(trial.spec) for trial in todo}
     chosen = list(todo) if seconds is None else _fitting(specs, todo, each, num_workers, seconds - took)
     if todo and not chosen:
         least = format_duration(min(each.values()) + took)
         raise ValueError(f"`budget` must be at least about {least}, got {format_duration(seconds or 0)}: no run fits.")
     ids = {trial.id for trial in chosen}
-    failures = Counter(cost.failure for cost in found.values() if cost.failure)
+    failures = Counter(cost.failure for cost in cost_of.values() if cost.failure)
     return Plan(
         trials=tuple(chosen),
         left_out=tuple(trial for trial in todo if trial.id not in ids),
         seconds=each,
         num_workers=num_workers,
-        num_kinds=len(found),
+        num_kinds=len(cost_of),
         calibration_seconds=took,
         notes=tuple(f"{count} of the short runs ended early ({why})." for why, count in failures.items()),
     )
@@ -80,15 +80,15 @@ def plan(
 
 def layers(specs: Iterable[RunSpec]) -> list[list[RunSpec]]:
     """Specs breadth first: one of every method and the first seed, the next of every method, ..., the next seed."""
-    found: dict[tuple[int, int], list[RunSpec]] = {}
+    by_layer: dict[tuple[int, int], list[RunSpec]] = {}
     seeds: dict[int, int] = {}
     seen: Counter[tuple[int, str]] = Counter()
     for spec in specs:
         seed = seeds.setdefault(spec.seed, len(seeds))
         method = (spec.seed, spec.method_with_options)
-        found.setdefault((seed, seen[method]), []).append(spec)
+        by_layer.setdefault((seed, seen[method]), []).append(spec)
         seen[method] += 1
-    return [found[key] for key in sorted(found)]
+    return [by_layer[key] for key in sorted(by_layer)]
 
 
 def duration(text: str) -> float:
