@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from surefoot.curvature import Eigenpair, eigen, eigenpairs, search
+from surefoot.curvature import Eigenpair, _eigen_search, eigen, eigenpairs
 
 SPECTRA = {
     "one far out": [9.0] + [k / 100 for k in range(99)],
@@ -75,7 +75,7 @@ def test_reaches_the_asked_accuracy(
     if memory == "tight":
         if which != "largest algebraic" or spectrum in ("even", "dense") or (spectrum, num) == ("one far out", 3):
             pytest.skip("inside a bulk without gaps it takes hundreds of products")
-        monkeypatch.setattr(search, "_SMALL", 0)
+        monkeypatch.setattr(_eigen_search, "_SMALL", 0)
     matrix, _ = symmetric(eigenvalues)
     truth = sorted(eigenvalues, key=ORDERS[which])[:num]
     scale = max(map(abs, eigenvalues))
@@ -94,16 +94,16 @@ def test_reaches_the_asked_accuracy(
 def held(matrix: Tensor, **options: object) -> tuple[int, list[Eigenpair]]:
     """The most vectors held at a product, and what was found."""
     most = 0
-    original = eigen.Krylov.grow
+    original = eigen.BandLanczos.expand
 
-    def grow(self: eigen.Krylov, along: Tensor | None = None) -> None:
+    def expand(self: eigen.BandLanczos, along: Tensor | None = None) -> None:
         nonlocal most
         original(self, along)
         most = max(most, len(self))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(eigen.Krylov, "grow", grow)
-        patch.setattr(search, "_SMALL", 0)
+        patch.setattr(eigen.BandLanczos, "expand", expand)
+        patch.setattr(_eigen_search, "_SMALL", 0)
         found = solve(matrix, **options)
     return most, found
 
@@ -128,7 +128,7 @@ def test_intervals_contain_the_truth_as_often_as_they_say(
 ) -> None:
     """1,000 matrices of 300 weights; spectra like networks have: a few outliers and a bulk."""
     if memory == "tight":
-        monkeypatch.setattr(search, "_SMALL", 0)  # rows are forgotten, spaces restarted
+        monkeypatch.setattr(_eigen_search, "_SMALL", 0)  # rows are discarded, spaces restarted
     trials, delta, num = 1000, 0.2, 2
     missed = [0, 0]
     for trial in range(trials):
@@ -256,7 +256,7 @@ def test_what_float32_rounds_away_counts_in_the_bound() -> None:
 
 @pytest.mark.parametrize("num", [1, 2, 5])
 def test_never_more_products_than_allowed(num: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "_SMALL", 0)
+    monkeypatch.setattr(_eigen_search, "_SMALL", 0)
     matrix, basis = symmetric(SPECTRA["even"])
     for most in range(num, 60):
         found = solve(matrix, num=num, max_matvecs=most, tolerance=1e-6, start=basis.T[:3] + 0.1)
@@ -267,8 +267,8 @@ def test_never_more_products_than_allowed(num: int, monkeypatch: pytest.MonkeyPa
 def test_a_hard_residual_does_not_stall_where_few_vectors_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
     values = torch.cat([torch.tensor([2.0, 1.95, 1.9, 1.85]), torch.linspace(0, 1.8, 196)]).double()
     products = []
-    for small in (0, search._SMALL):
-        monkeypatch.setattr(search, "_SMALL", small)
+    for small in (0, _eigen_search._SMALL):
+        monkeypatch.setattr(_eigen_search, "_SMALL", small)
         (found,) = eigenpairs(
             lambda v: values * v,
             values,

@@ -5,11 +5,11 @@ from surefoot.curvature._sharpness import sharpness, sharpness_by_layer
 from surefoot.curvature._trace import Trace, trace
 from surefoot.curvature.density import Density, spectral_density
 from surefoot.curvature.eigen import eigenpairs, random_source
+from surefoot.curvature.eigenpair import Eigenpair
 from surefoot.curvature.ggn import GGN
 from surefoot.curvature.hessian import Hessian
 from surefoot.curvature.matrix import CurvatureMatrix, subset
 from surefoot.curvature.scaled import adaptive_sharpness, effective_sharpness
-from surefoot.curvature.search import Eigenpair
 from surefoot.curvature.tracker import SharpnessTracker, Tracked
 
 __all__ = [

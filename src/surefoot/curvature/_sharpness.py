@@ -6,9 +6,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from surefoot.curvature.eigen import Which, eigenpairs, random_source
+from surefoot.curvature.eigenpair import Eigenpair
 from surefoot.curvature.ggn import GGN
 from surefoot.curvature.matrix import CurvatureMatrix, Loss
-from surefoot.curvature.search import Eigenpair
 
 Data = tuple[Tensor, Tensor] | Iterable[tuple[Any, Tensor]]
 
@@ -29,17 +29,17 @@ def sharpness(
     """The largest eigenvalue of the Gauss-Newton matrix or the Hessian, between `value` and `bound`.
 
     `data` is a pair of tensors, inputs and labels, or batches of such pairs, for example a `DataLoader`. `only` keeps
-    the parameters whose name it accepts. About ten gradients of all the data. The model is looked at in eval mode and
-    left as found.
+    the parameters whose name it accepts. About ten gradients of all the data. The model is evaluated in eval mode and
+    restored.
 
     >>> import torch
     >>> model = nn.Linear(2, 3)
-    >>> found = sharpness(model, nn.CrossEntropyLoss(), (torch.eye(2), torch.tensor([0, 1])))
-    >>> found.converged
+    >>> pair = sharpness(model, nn.CrossEntropyLoss(), (torch.eye(2), torch.tensor([0, 1])))
+    >>> pair.converged
     True
     """
     curvature = _matrix_of(matrix, model, loss, data, only)
-    (found,) = eigenpairs(
+    (pair,) = eigenpairs(
         curvature.__matmul__,
         curvature.like,
         which=which,
@@ -48,13 +48,13 @@ def sharpness(
         max_matvecs=max_matvecs,
         generator=random_source(seed),
     )
-    return found
+    return pair
 
 
 def sharpness_by_layer(
     model: nn.Module, loss: Loss, data: Data, *, matrix: type[CurvatureMatrix] = GGN, **options: Any
 ) -> dict[str, Eigenpair]:
-    """`sharpness` of each layer alone, the other weights held: of the diagonal blocks, by the layer's name.
+    """`sharpness` of each layer alone, the other weights fixed: of the diagonal blocks, by the layer's name.
 
     A layer is a module with trainable parameters of its own. Each costs as much as the whole.
 
@@ -65,12 +65,12 @@ def sharpness_by_layer(
     """
     named = [name for name, p in model.named_parameters() if p.requires_grad]
     if not isinstance(data, tuple):
-        data = list(data)  # read once, looked at by every layer
-    found = {}
+        data = list(data)  # read once, used by every layer
+    pairs = {}
     for layer in dict.fromkeys(map(_layer, named)):
         own = {name for name in named if _layer(name) == layer}
-        found[layer] = sharpness(model, loss, data, matrix=matrix, only=own.__contains__, **options)
-    return found
+        pairs[layer] = sharpness(model, loss, data, matrix=matrix, only=own.__contains__, **options)
+    return pairs
 
 
 def _layer(parameter: str) -> str:

@@ -33,8 +33,8 @@ def trace(matvec: Callable[[Tensor], Tensor], like: Tensor, *, num_matvecs: int 
     def signs(number: int) -> Tensor:
         return (torch.randint(0, 2, (number, size), generator=generator, device="cpu") * 2 - 1).to(like)
 
-    found = torch.stack([matvec(row) for row in signs(third)])
-    basis = torch.linalg.qr(found.T).Q.T  # [third, P], orthonormal rows
+    images = torch.stack([matvec(row) for row in signs(third)])
+    basis = torch.linalg.qr(images.T).Q.T  # [third, P], orthonormal rows
     inside = sum(float(row @ matvec(row)) for row in basis)
     rest = []
     for row in signs(max(2, num_matvecs - 2 * third)):

@@ -1,4 +1,4 @@
-"""Extreme eigenvalues of a symmetric matrix known by its products, each with what is proved about it."""
+"""Extreme eigenvalues of a symmetric matrix known by its products, each with a bound."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -6,8 +6,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from surefoot.curvature._krylov import Krylov
-from surefoot.curvature.search import Eigenpair, Search
+from surefoot.curvature._band_lanczos import BandLanczos
+from surefoot.curvature._eigen_search import EigenSearch
+from surefoot.curvature.eigenpair import Eigenpair
 from surefoot.registry import look_up
 
 Which = Literal["largest algebraic", "smallest algebraic", "largest magnitude"]
@@ -32,22 +33,40 @@ def eigenpairs(
     max_matvecs: int = 100,
     generator: torch.Generator | None = None,
 ) -> list[Eigenpair]:
-    """The `num` outermost eigenpairs of a symmetric matrix of vectors `like` [P], outermost first.
+    """Compute the `num` outermost eigenpairs of a symmetric matrix, each with a bound that holds at 1 - `delta`.
 
-    Rayleigh-Ritz on a space that grows from the vectors `start` [R, P] (those of a matrix nearby, or none) and a random
-    one. At most max(num + 10, 2 num + 8) vectors are held, more only where they are small. Stops when every bound is
-    within `tolerance` of its value, relative to the value or to `tolerance` times the largest eigenvalue seen, or when
-    the products are spent; `converged` says which. `guards` further pairs are returned as they are: good to start from
-    when the matrix has changed. "largest magnitude" gives one pair only.
+    Rayleigh-Ritz on a band Lanczos space that grows from `start` and a random vector, until every bound is within the
+    tolerance or the products are used up. Stores at most max(num + 10, 2 num + 8) vectors, more only where they are
+    small.
 
-    With `stop="residual"` it stops as soon as every residual is within the tolerance, which is cheaper. The bound is
-    then the value plus the tolerance, and `delta` of the result the risk that an eigenvalue beyond it was missed, as a
-    p-value is: for every d, missing one while stating d or less has probability d at most.
+    Args:
+        matvec: The product A v for a vector v [P].
+        like: A vector [P] of the kind to multiply: its size, precision and device.
+        num: How many eigenpairs; 1 for "largest magnitude".
+        which: The end of the spectrum.
+        start: Vectors [R, P] to start from, those of a similar matrix; needs a `generator`.
+        guards: How many further pairs to return, without bounds: good to start from when the matrix has changed.
+        tolerance: Distance of a bound from its value, relative to the value or to `tolerance` times the largest
+            eigenvalue seen, whichever is larger.
+        delta: Probability with which a bound may fail, over the random vectors and for any matrix.
+        stop: "bound", or "residual" to stop as soon as every residual is within the tolerance, which is cheaper. The
+            bound is then the value plus the tolerance, and the result's own `delta` the risk that an eigenvalue beyond
+            it was missed, like a p-value: for every d, missing one while stating d or less has probability d at most.
+        max_matvecs: The most products.
+        generator: For the random vectors; it must have had no part in making `start`.
 
-    >>> A = torch.diag(torch.arange(100.0))
-    >>> found, = eigenpairs(A.__matmul__, A[0])
-    >>> found.converged, found.value <= 99 <= found.bound
-    (True, True)
+    Returns:
+        `num` + `guards` eigenpairs, outermost first; `converged` says whether the tolerance was reached.
+
+    Raises:
+        ValueError: If an argument is outside its range.
+        FloatingPointError: If a product is not finite.
+
+    Example:
+        >>> A = torch.diag(torch.arange(100.0))
+        >>> pair, = eigenpairs(A.__matmul__, A[0])
+        >>> pair.converged, pair.value <= 99 <= pair.bound
+        (True, True)
     """
     signs = look_up("end of the spectrum", which, _SIGNS)
     size = like.numel()
@@ -62,19 +81,19 @@ def eigenpairs(
         raise ValueError("`start` needs a `generator`, and one that had no part in making it: the proof rests on that.")
     if max_matvecs < num:
         raise ValueError(f"`max_matvecs` must be at least `num`, {num}, got {max_matvecs}.")
-    search = Search(
-        Krylov((lambda v: -matvec(v)) if signs == (-1.0,) else matvec),
-        like,
-        signs if len(signs) == 2 else (1.0,),
-        num,
-        tolerance,
-        delta,
-        random_source(0) if generator is None else generator,
-        max_matvecs,
+    search = EigenSearch(
+        space=BandLanczos((lambda v: -matvec(v)) if signs == (-1.0,) else matvec),
+        like=like,
+        sides=signs if len(signs) == 2 else (1.0,),
+        num=num,
+        tolerance=tolerance,
+        delta=delta,
+        generator=random_source(0) if generator is None else generator,
+        max_matvecs=max_matvecs,
         on_residual=stop == "residual",
     )
     search.begin([] if start is None else list(start.to(like).clone()))
-    while not search.settled and not search.spent and search.space.num_matvecs < max_matvecs:
+    while not search.settled and not search.out_of_products and search.space.num_matvecs < max_matvecs:
         search.step()
     return search.pairs(num + guards, sign=signs[0])
 

@@ -15,8 +15,8 @@ from surefoot.curvature.matrix import (
     Linearised,
     Loss,
     check_twice_differentiable,
+    differentiable_eval,
     first_not_finite,
-    looking,
     mean_loss,
 )
 
@@ -31,7 +31,7 @@ class GGN(CurvatureMatrix):
     logits; one that offers `hessian_product(logits, vectors)` is asked instead: ours of cross-entropy loses no digit.
     J v comes first, then H on the logits alone, then J^T by the stored graph. J v is the derivative of a stored J^T u
     in u; construction and product then cost about one gradient each. Of a convolution that derivative is slow, so a
-    model with some is run again in forward mode instead: dearer than a gradient, cheaper than that.
+    model with some is run again in forward mode instead: more expensive than a gradient, cheaper than that.
     """
 
     def _linearised(self, model: nn.Module, loss: Loss, inputs: Any, labels: Tensor) -> Linearised:
@@ -96,13 +96,13 @@ def _forward(model: nn.Module, inputs: Any, named: dict[str, Tensor]) -> Push | 
         return None
 
     def one(samples: Tensor, directions: Sequence[Tensor]) -> Tensor:
-        with looking(model), torch.inference_mode(False), torch.no_grad(), forward_ad.dual_level():
+        with differentiable_eval(model), torch.inference_mode(False), torch.no_grad(), forward_ad.dual_level():
             weights = {
                 name: forward_ad.make_dual(p.detach(), direction)  # type: ignore[no-untyped-call]
                 for (name, p), direction in zip(named.items(), directions, strict=True)
             }
-            found = functional_call(model, weights, (samples,))
-            tangent: Tensor | None = forward_ad.unpack_dual(found).tangent  # type: ignore[no-untyped-call]
+            logits = functional_call(model, weights, (samples,))
+            tangent: Tensor | None = forward_ad.unpack_dual(logits).tangent  # type: ignore[no-untyped-call]
             if tangent is None:
                 raise RuntimeError("The logits do not depend on the weights.")
             return tangent.clone()
@@ -116,10 +116,10 @@ def _forward(model: nn.Module, inputs: Any, named: dict[str, Tensor]) -> Push | 
     tried = [torch.arange(p.numel(), device=p.device).to(p).cos().view_as(p) for p in named.values()]
     expected = backward_twice(model(few), list(named.values()))(tried, False)
     try:
-        found = one(few, tried)
+        tangents = one(few, tried)
     except torch.OutOfMemoryError:
         raise
     except RuntimeError:  # an operation has no forward derivative
         return None
-    error = (found - expected).norm() / expected.norm().clamp(min=torch.finfo(expected.dtype).tiny)
+    error = (tangents - expected).norm() / expected.norm().clamp(min=torch.finfo(expected.dtype).tiny)
     return push if float(error) < torch.finfo(expected.dtype).eps ** 0.5 * 10 else None

@@ -1,4 +1,4 @@
-"""What all matrices of second derivatives share: which weights, which samples, and how the model is looked at."""
+"""What all matrices of second derivatives share: weights, samples, and the mode in which the model is evaluated."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ from surefoot.eval_mode import evaluating
 from surefoot.params import flat, unflat
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # logits [N, K], labels -> one value per sample [N], or their mean
-PROBED = 8  # samples looked at twice, to find models that are random in eval mode
+PROBED = 8  # samples evaluated twice, to detect models that are random in eval mode
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,13 +32,13 @@ class CurvatureMatrix(ABC):
     A vector [P] or a block of them [R, P] is multiplied, in the order of `model.parameters()`; `only` keeps the
     parameters whose name it accepts. Frozen parameters are left out, unused ones have zero rows. The forward pass is
     done once and its graph kept, in chunks of `chunk_size` samples if given, weighted by their sizes. The model is
-    looked at in eval mode (batch norm with its running statistics, no dropout), attention by its plain kernel, which
-    alone can be differentiated twice; mode, gradients, buffers and generators are left as found. Weights must not
+    evaluated in eval mode (batch norm with its running statistics, no dropout), attention by its plain kernel, which
+    alone can be differentiated twice; mode, gradients, buffers and generators are restored. Weights must not
     change while the matrix lives. In a process group of several processes, each holds its own samples and gets the
-    product over those of all; every process must then call alike.
+    product over those of all; every process must then make the same calls.
     """
 
-    build_cost = 1.0  # of looking at the model once, in gradients, for planning
+    build_cost = 1.0  # of linearising the model once, in gradients, for planning
     product_cost = 1.0  # of one product, likewise
 
     def __init__(
@@ -73,7 +73,7 @@ class CurvatureMatrix(ABC):
 
     @abstractmethod
     def _linearised(self, model: nn.Module, loss: Loss, inputs: Any, labels: Tensor) -> Linearised:
-        """Look at the model once: products with the matrix of the mean loss on these samples, and its gradient."""
+        """Linearise the model once: products with the matrix of the mean loss on these samples, and its gradient."""
 
     def _linearise(
         self, model: nn.Module, loss: Loss, chunks: Sequence[tuple[Any, Tensor]], only: Callable[[str], bool]
@@ -92,7 +92,7 @@ class CurvatureMatrix(ABC):
             raise ValueError("`model` must have at least one parameter that requires a gradient, got none.")
         self.names = tuple(name for name, _ in named)
         self.params = [p for _, p in named]
-        with looking(model):
+        with differentiable_eval(model):
             _check_repeatable(model, chunks[0][0])
             self._parts = [(len(labels), self._linearised(model, loss, x, labels)) for x, labels in chunks]
         number = torch.tensor(float(sum(count for count, _ in self._parts)), dtype=torch.float64)
@@ -177,28 +177,28 @@ def first_not_finite(model: nn.Module, inputs: Any) -> str:
     """Where in the model a value that is not finite shows first: a module's name, or the input."""
     if isinstance(inputs, Tensor) and inputs.is_floating_point() and not bool(inputs.isfinite().all()):
         return "the input"
-    found: list[str] = []
+    layers: list[str] = []
 
-    def look(name: str) -> Callable[[nn.Module, Any, Any], None]:
+    def hook_of(name: str) -> Callable[[nn.Module, Any, Any], None]:
         def hook(module: nn.Module, given: Any, output: Any) -> None:
             if isinstance(output, Tensor) and not bool(output.isfinite().all()):
-                found.append(name)
+                layers.append(name)
 
         return hook
 
     leaves = [(name, module) for name, module in model.named_modules() if not any(module.children())]
-    hooks = [module.register_forward_hook(look(name or "the model")) for name, module in leaves]
+    hooks = [module.register_forward_hook(hook_of(name or "the model")) for name, module in leaves]
     try:
         with torch.no_grad():
             model(inputs)
     finally:
         for hook in hooks:
             hook.remove()
-    return f"layer {found[0]!r}" if found else "the loss"
+    return f"layer {layers[0]!r}" if layers else "the loss"
 
 
 @contextmanager
-def looking(model: nn.Module) -> Iterator[None]:
+def differentiable_eval(model: nn.Module) -> Iterator[None]:
     """The model in eval mode, differentiable twice, and afterwards as it was: mode, buffers, generators."""
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     devices = [p.device for p in model.parameters() if p.device.type == "cuda"][:1]

@@ -4,8 +4,8 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from surefoot.curvature.eigen import eigenpairs, random_source
+from surefoot.curvature.eigenpair import Eigenpair
 from surefoot.curvature.matrix import CurvatureMatrix
-from surefoot.curvature.search import Eigenpair
 from surefoot.params import flat
 
 
@@ -49,11 +49,11 @@ def adam_preconditioner(matrix: CurvatureMatrix, optimizer: Optimizer) -> Tensor
 
 
 def _top(matrix: CurvatureMatrix, *, by: Tensor, tolerance: float, most: int, seed: int) -> Eigenpair:
-    (found,) = eigenpairs(
+    (pair,) = eigenpairs(
         lambda v: by * (matrix @ (by * v)),
         by,
         tolerance=tolerance,
         max_matvecs=most,
         generator=random_source(seed),
     )
-    return found
+    return pair

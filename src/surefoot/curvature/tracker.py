@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.curvature.eigen import Which, check_accuracy, eigenpairs, random_source
+from surefoot.curvature.eigenpair import Eigenpair
 from surefoot.curvature.ggn import GGN
 from surefoot.curvature.matrix import CurvatureMatrix, Loss
-from surefoot.curvature.search import Eigenpair
 
 _SAVED = 4  # budgets that may be saved up for a hard measurement; the first one starts with as much
 _GUARDS = 1  # vectors kept besides those asked for: the next to come up
@@ -44,18 +44,18 @@ class Tracked:
 class SharpnessTracker:
     """Follows the `num` outermost curvature eigenvalues along training, at some gradients per certified value.
 
-    Each measurement starts from the vectors of the one before, mends them, and proves with a fresh random vector that
-    nothing was missed (`Eigenpair.bound`), so that eigenvalues may cross and new ones rise between measurements. Where
-    vectors turn faster than they are looked at, as at the edge of stability, starting from them costs more than it
-    saves: then it starts from the random vector alone, until they overlap again. `budget` is what a measurement may
-    spend on average, in gradients; what easy ones leave is saved for hard ones. A value that could not be certified
-    within it is returned, and says so. With `stop="residual"` a measurement is cheaper, states its own delta, and is
-    certified only where that came out small enough.
+    Each measurement starts from the vectors of the one before, refines them, and bounds with a fresh random vector what
+    they may have missed (`Eigenpair.bound`), so that eigenvalues may cross and new ones rise between measurements.
+    Where eigenvectors rotate faster than they are measured, as at the edge of stability, a warm start costs more than
+    it saves: the search then starts from the random vector alone, until the vectors overlap again. `budget` is what a
+    measurement may spend on average, in gradients; what easy ones leave is saved for hard ones. A value that could not
+    be certified within it is returned, marked as such. With `stop="residual"` a measurement is cheaper, states its own
+    delta, and is certified only where that came out small enough.
 
     >>> tracker = SharpnessTracker()
     >>> model = nn.Linear(2, 3)
-    >>> found = tracker.measure(model, nn.CrossEntropyLoss(), torch.eye(2), torch.tensor([0, 1]))
-    >>> found.certified
+    >>> tracked = tracker.measure(model, nn.CrossEntropyLoss(), torch.eye(2), torch.tensor([0, 1]))
+    >>> tracked.certified
     True
     """
 
@@ -88,14 +88,14 @@ class SharpnessTracker:
         self._fresh = False  # whether those are worth starting from
 
     def measure(self, model: nn.Module, loss: Loss, inputs: Tensor, labels: Tensor, **options: Any) -> Tracked:
-        """Look at the model as it is now. `options` go to the matrix (`only`, `chunk_size`)."""
+        """Measure the model at its present weights. `options` go to the matrix (`only`, `chunk_size`)."""
         matrix = self.matrix(model, loss, inputs, labels, **options)
         like = matrix.like
         affordable = int((self.saved + self.budget - matrix.build_cost) / matrix.product_cost)
         before = None if self._vectors is None else self._vectors.to(like)
         if before is not None and before.shape[1] != like.numel():
             raise ValueError(f"The tracker followed {before.shape[1]} weights so far, got {like.numel()}.")
-        found = eigenpairs(
+        pairs = eigenpairs(
             matrix.__matmul__,
             like,
             num=self.num,
@@ -108,17 +108,17 @@ class SharpnessTracker:
             max_matvecs=affordable,
             generator=self._generator,
         )
-        spent = matrix.build_cost + found[0].num_matvecs * matrix.product_cost
+        spent = matrix.build_cost + pairs[0].num_matvecs * matrix.product_cost
         self.saved = max(min(self.saved + self.budget - spent, _SAVED * self.budget), 0.0)
         overlap, kept = None, 1.0
         if before is not None:
-            overlaps = (before @ found[0].vector).square()
+            overlaps = (before @ pairs[0].vector).square()
             overlap, kept = float(overlaps[0]), float(overlaps.sum())
         self._fresh = kept >= _STALE
-        self._vectors = torch.stack([pair.vector for pair in found])
-        pairs = tuple(found[: self.num])
-        certified = all(pair.converged and pair.delta <= self.delta for pair in pairs)
-        return Tracked(pairs, spent, overlap, certified)
+        self._vectors = torch.stack([pair.vector for pair in pairs])
+        tracked = tuple(pairs[: self.num])
+        certified = all(pair.converged and pair.delta <= self.delta for pair in tracked)
+        return Tracked(tracked, spent, overlap, certified)
 
     def state_dict(self) -> dict[str, Any]:
         """Vectors to start from, what is saved of the budget, and the generator."""

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from surefoot.curvature import Hessian, eigenpairs, random_source
 from surefoot.curvature.eigen import check_accuracy
-from surefoot.curvature.matrix import looking
+from surefoot.curvature.matrix import differentiable_eval
 from surefoot.eval_mode import refuse_training
 from surefoot.params import displaced, flat, unflat
 from surefoot.predictions import Predictions
@@ -107,7 +107,7 @@ def ascent(
         )
     check_accuracy(tolerance, delta, "bound")
     refuse_training(model)
-    with looking(model):
+    with differentiable_eval(model):
         before = _predictions(model, inputs, labels)
         params, gradient = _gradient(model, inputs, labels)
         norm = float(gradient.norm())
@@ -122,7 +122,7 @@ def ascent(
             with displaced(params, by=unflat(t * rho * uphill, params)):
                 hessian = Hessian(model, precise_cross_entropy, inputs, labels)
                 along = float(uphill @ (hessian @ uphill))
-                found = eigenpairs(
+                pairs = eigenpairs(
                     hessian.__matmul__,
                     hessian.like,
                     which="smallest algebraic",
@@ -134,9 +134,9 @@ def ascent(
                     generator=generator,
                 )
                 del hessian  # its graph would live on while the next one is built
-            vectors = torch.stack([pair.vector for pair in found])
-            num_products += 1 + found[0].num_matvecs
-            rows.append((found[0].value, found[0].bound, along))
+            vectors = torch.stack([pair.vector for pair in pairs])
+            num_products += 1 + pairs[0].num_matvecs
+            rows.append((pairs[0].value, pairs[0].bound, along))
         kinked = kinks(model, inputs)
     values, floors, curvatures = torch.tensor(rows, dtype=torch.float64, device="cpu").T
     return Ascent(

@@ -82,7 +82,7 @@ def robust_calibration_certificates(
     rivals = predictions.num_classes - 1
     error, margin = exact_ece(predictions, num_bins=num_bins), predictions.margin
     attacked = attacked.double()
-    found = [
+    certificates = [
         worst_of("B.5: exp(-m) <= exp(-m_eps)", log_measured=-margin, log_bound=-attacked),
         certificate("4.1 (i): ECE <= (K - 1) Q0", measured=error, bound=rivals * log_mean_exp(-attacked).exp()),
         _worst_case(attacked, floor),
@@ -91,7 +91,7 @@ def robust_calibration_certificates(
         fading = -attacked - radius * lipschitz.double()
         smallest = float(margin.min())
         unmet = () if smallest > 0 else (f"not {INTERPOLATING}: the smallest margin is {smallest:.3g}",)
-        found += [
+        certificates += [
             worst_of("B.5: exp(-eps L) exp(-m_eps) <= exp(-m)", log_measured=fading, log_bound=-margin),
             certificate(
                 "4.2 (iv): Q- / K <= ECE",
@@ -101,14 +101,14 @@ def robust_calibration_certificates(
                 unmet=unmet,
             ),
         ]
-    return found
+    return certificates
 
 
 def _worst_case(attacked: Tensor, floor: Tensor | None) -> Certificate:
-    name, found = "B.7: mean exp(-m) of the worst shift found <= Q0", log_mean_exp(-attacked)
+    name, log_moment = "B.7: mean exp(-m) of the worst shift found <= Q0", log_mean_exp(-attacked)
     if floor is None:
         unmet = ("robust margins from below: attack only, not a proof",)
-        return certificate(name, measured=found.exp(), bound=found.exp(), unmet=unmet)
+        return certificate(name, measured=log_moment.exp(), bound=log_moment.exp(), unmet=unmet)
     bound = log_mean_exp(-floor.double()).exp()
     met = ("robust margins from below, proved from the weights",)
-    return certificate(name, measured=found.exp(), bound=bound, assumptions=met)
+    return certificate(name, measured=log_moment.exp(), bound=bound, assumptions=met)

@@ -49,7 +49,7 @@ def curvature_certificates(
     unmet = () if smallest > 0 else (f"not {INTERPOLATING}: the smallest margin is {smallest:.3g}",)
     free = float(log_mean_exp(-predicted_margin(predictions)).exp())
     ours = 2 * float((squares * top.exp()).mean())
-    found = [
+    certificates = [
         worst_of(
             "B.4: largest eigenvalue of diag p - p p^T <= 2 (1 - max p)",
             log_measured=curved.log(),
@@ -91,12 +91,12 @@ def curvature_certificates(
     ]
     if attacked is not None:
         robust = float(log_mean_exp(-attacked.double()).exp())
-        found.append(
+        certificates.append(
             certificate(
                 "4.1 (ii): sharpness <= 2 C_J^2 (K - 1) Q0", measured=value, bound=_times(2 * rivals * wide, robust)
             )
         )
-    return found
+    return certificates
 
 
 def _times(factor: float, moment: float) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
 
-from surefoot.curvature.matrix import looking
+from surefoot.curvature.matrix import differentiable_eval
 from surefoot.theory._hidden_dependence import HiddenDependence
 
 _POLYNOMIAL = """
@@ -50,29 +50,29 @@ def kinks(model: nn.Module, inputs: Tensor) -> tuple[str, ...]:
 
     def attribute(module: nn.Module, given: Any, output: Any) -> None:
         if isinstance(output, Tensor):
-            owners.update(dict.fromkeys(_nodes(output, known=owners), names[module]))
+            owners.update(dict.fromkeys(_nodes(output, excluded=owners), names[module]))
 
     names = {module: name or type(module).__name__ for name, module in model.named_modules()}
     hooks = [module.register_forward_hook(attribute) for module in names]  # inner modules end, and are named, first
     steered = HiddenDependence()
     try:
-        with looking(model), steered:
+        with differentiable_eval(model), steered:
             output = model(inputs)
     finally:
         for hook in hooks:
             hook.remove()
-    used = set(_nodes(output, known={}))
-    found = ((name, _kink(node, steered.nodes)) for node, name in owners.items() if node in used)
-    return tuple(f"{name}: {kink}" for name, kink in found if kink)
+    used = set(_nodes(output, excluded={}))
+    named = ((name, _kink(node, steered.nodes)) for node, name in owners.items() if node in used)
+    return tuple(f"{name}: {kink}" for name, kink in named if kink)
 
 
-def _nodes(output: Tensor, *, known: Any) -> Iterator[Any]:
+def _nodes(output: Tensor, *, excluded: Any) -> Iterator[Any]:
     """The nodes behind an output that are not behind a known one, the nearest first."""
     waiting: list[Any] = [output.grad_fn]
     seen = set()
     while waiting:
         node = waiting.pop()
-        if node is None or node in seen or node in known:
+        if node is None or node in seen or node in excluded:
             continue
         seen.add(node)
         yield node

@@ -11,9 +11,9 @@ _NUMBERS = 2**22  # of matrix entries held at once
 
 def logit_hessians(logits: Tensor) -> Tensor:
     """Diag p - p p^T of every sample, [N, K, K] in float64; 1 - p of the largest class is never a subtraction."""
-    said = Predictions(logits, logits.argmax(dim=1))
-    p = said.exact.softmax(dim=1)
-    rest = (1 - p).scatter(1, said.labels[:, None], log_missing(said).exp()[:, None])  # 1 - p
+    predictions = Predictions(logits, logits.argmax(dim=1))
+    p = predictions.exact.softmax(dim=1)
+    rest = (1 - p).scatter(1, predictions.labels[:, None], log_missing(predictions).exp()[:, None])  # 1 - p
     matrices = -p[:, :, None] * p[:, None, :]
     matrices.diagonal(dim1=1, dim2=2).copy_(p * rest)
     return matrices

@@ -56,8 +56,8 @@ class Tail:
 def tail(margin: Tensor, *, worst: Sequence[float] = (0.01, 0.05, 0.1)) -> Tail:
     """The tail of N margins; `worst` are shares of the samples.
 
-    >>> found = tail(torch.tensor([5.0, -1.0, 3.0]), worst=(0.3,))
-    >>> found.interpolating, found.worst.tolist(), round(found.shares[0.3], 3)
+    >>> margins = tail(torch.tensor([5.0, -1.0, 3.0]), worst=(0.3,))
+    >>> margins.interpolating, margins.worst.tolist(), round(margins.shares[0.3], 3)
     (False, [1, 2, 0], 0.98)
     """
     if not all(0 < share <= 1 for share in worst):

@@ -26,14 +26,14 @@ class RobustMargins:
     @property
     def log_moments(self) -> dict[str, float]:
         """Logs of Q0 = mean exp(-m_eps), by the attack and by the floor, and of Q- and Q+ where L is known."""
-        found = {"Q0 attacked": float(log_mean_exp(-self.attacked))}
+        moments = {"Q0 attacked": float(log_mean_exp(-self.attacked))}
         if self.floor is not None:
-            found["Q0 proved"] = float(log_mean_exp(-self.floor))
+            moments["Q0 proved"] = float(log_mean_exp(-self.floor))
         if self.lipschitz is not None:
             reach = self.radius * self.lipschitz
-            found["Q-"] = float(log_mean_exp(-self.attacked - reach))
-            found["Q+"] = float(log_mean_exp(-self.attacked + reach))
-        return found
+            moments["Q-"] = float(log_mean_exp(-self.attacked - reach))
+            moments["Q+"] = float(log_mean_exp(-self.attacked + reach))
+        return moments
 
 
 def robust_margins(
@@ -46,14 +46,14 @@ def robust_margins(
     >>> import torch
     >>> model = nn.Linear(2, 2, bias=False)
     >>> _ = model.weight.data.copy_(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
-    >>> found = robust_margins(model, torch.tensor([[1.0, 1.0]]), torch.tensor([0]), radius=0.5)
-    >>> round(found.attacked.item(), 3), round(found.floor.item(), 3)  # exact for a linear model: 7 - 0.5 * 5
+    >>> margins = robust_margins(model, torch.tensor([[1.0, 1.0]]), torch.tensor([0]), radius=0.5)
+    >>> round(margins.attacked.item(), 3), round(margins.floor.item(), 3)  # exact for a linear model: 7 - 0.5 * 5
     (4.5, 4.5)
     """
     refuse_training(model)
     shifted = worst_shift(model, inputs, labels, radius=radius, norm=norm, num_steps=num_steps).inputs
-    found, clean = (exact_predictions(model, points, labels).margin for points in (shifted, inputs))
-    attacked = found.minimum(clean)  # no shift is a candidate
+    shifted_margins, clean_margins = (exact_predictions(model, points, labels).margin for points in (shifted, inputs))
+    attacked = shifted_margins.minimum(clean_margins)  # no shift is a candidate
     try:
         floor = robust_margin_floor(model, inputs, labels, radius=radius, norm=norm)
         lipschitz = margin_lipschitz(model, labels, norm=norm)

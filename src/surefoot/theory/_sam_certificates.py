@@ -150,9 +150,9 @@ def binary_entropy(losses: Tensor) -> Tensor:
 def _calibrated_theorem(climb: Ascent, gamma: float) -> Certificate:
     name = f"Theorem 3: l + (1 - gamma / 2) H(p~_y) <= (1 + p~_y)^-gamma l~ + lambda H(p_y), gamma = {gamma:g}"
     inside = (climb.perturbed_losses < math.log(2)) & (climb.perturbed_losses >= climb.losses) & (climb.losses > 0)
-    said = f"1/2 < p~_y <= p_y < 1: {int(inside.sum())} of {len(inside)} samples"
+    assumption = f"1/2 < p~_y <= p_y < 1: {int(inside.sum())} of {len(inside)} samples"
     if not bool(inside.any()):
-        return certificate(name, measured=math.nan, bound=math.nan, unmet=[said])
+        return certificate(name, measured=math.nan, bound=math.nan, unmet=[assumption])
     before, after = climb.losses[inside], climb.perturbed_losses[inside]
     weights = after.neg().expm1() / before.neg().expm1()
     weighted = (-gamma * after.neg().exp().log1p()).exp() * after
@@ -160,7 +160,7 @@ def _calibrated_theorem(climb: Ascent, gamma: float) -> Certificate:
         name,
         log_measured=(before + (1 - gamma / 2) * binary_entropy(after)).log(),
         log_bound=(weighted + weights * binary_entropy(before)).log(),
-        assumptions=[said],
+        assumptions=[assumption],
     )
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vmap
 from torch.nn import functional as F
 
-from surefoot.curvature.matrix import looking
+from surefoot.curvature.matrix import differentiable_eval
 from surefoot.eval_mode import refuse_training
 from surefoot.theory._logit_curvature import logit_hessians
 
@@ -37,8 +37,8 @@ def sample_curvature(
 
     >>> model = nn.Linear(2, 2, bias=False)
     >>> _ = model.weight.data.zero_()
-    >>> found = sample_curvature(model, torch.tensor([[3.0, 4.0]]))
-    >>> round(found.norms.item(), 6), round(found.sharpness.item(), 6)  # p = 1/2: H has the eigenvalue 1/2
+    >>> curvature = sample_curvature(model, torch.tensor([[3.0, 4.0]]))
+    >>> round(curvature.norms.item(), 6), round(curvature.sharpness.item(), 6)  # p = 1/2: H has the eigenvalue 1/2
     (5.0, 12.5)
     """
     refuse_training(model)
@@ -48,7 +48,7 @@ def sample_curvature(
         raise ValueError(f"`chunk_size` must be at least 1, got {chunk_size}.")
     if not any(p.requires_grad for p in model.parameters()):
         raise ValueError("`model` must have at least one parameter that requires a gradient, got none.")
-    with looking(model):
+    with differentiable_eval(model):
         num_classes, numbers = _footprint(model, inputs[:1])
         if rank is not None and not 1 <= rank <= num_classes:
             raise ValueError(f"`rank` must be between 1 and the number of classes, {num_classes}, got {rank}.")
@@ -61,11 +61,11 @@ def _footprint(model: nn.Module, one: Tensor) -> tuple[int, int]:
     """The number of classes, and about how many numbers a sample's slopes and patches are."""
     sizes: list[tuple[int, int]] = []
 
-    def look(module: nn.Module, given: Any, output: Any) -> None:
+    def record_size(module: nn.Module, given: Any, output: Any) -> None:
         patches = output[0, 0].numel() * module.weight[0].numel() if isinstance(module, nn.Conv2d) else 0
         sizes.append((patches, output.numel()))
 
-    hooks = [module.register_forward_hook(look) for module in model.modules() if type(module) in _LAYERS]
+    hooks = [module.register_forward_hook(record_size) for module in model.modules() if type(module) in _LAYERS]
     try:
         with torch.no_grad():
             num_classes = model(one).shape[1]
@@ -94,38 +94,47 @@ def _curvature(model: nn.Module, inputs: Tensor, rank: int | None) -> SampleCurv
 def _grams(model: nn.Module, inputs: Tensor, directions: Tensor | None) -> Tensor:
     """V_i J_i J_i^T V_i^T of every sample, [N, R, R] for `directions` V [N, R, K]; without them V_i = I."""
     layers = [m for m in model.modules() if type(m) in _LAYERS and m.weight.requires_grad and not _hooked(m)]
-    simple = {id(p) for m in layers for p in (m.weight, m.bias) if p is not None}
     trained = [p for p in model.parameters() if p.requires_grad]
-    covered = all(id(p) in simple for p in trained) and all(m.bias is None or m.bias.requires_grad for m in layers)
-    seen: list[tuple[nn.Module, Tensor, Tensor]] = []
-
-    def look(module: nn.Module, given: Any, output: Tensor) -> Tensor:
-        seen.append((module, given[0].detach(), output))
-        return output.clone()  # what comes next may work in place
-
-    hooks = [module.register_forward_hook(look) for module in layers] if covered else []
-    try:
-        logits: Tensor = model(inputs)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    if (
-        not covered
-        or not seen
-        or not _each_once(logits, trained)
-        or not all(_plain(*part, len(inputs)) for part in seen)
-    ):
+    if not _cover(layers, trained):
         return _written_out(model, inputs, directions)
-    outputs = [output for _, _, output in seen]
+    logits, calls = _recorded(model, inputs, layers)
+    if not calls or not _each_once(logits, trained) or not all(_plain(*call, len(inputs)) for call in calls):
+        return _written_out(model, inputs, directions)
+    outputs = [output for _, _, output in calls]
     rows = logits if directions is None else torch.einsum("nrk,nk->nr", directions, logits)
     slopes = [
         torch.autograd.grad(row.sum(), outputs, retain_graph=True, materialize_grads=True) for row in rows.unbind(dim=1)
     ]
     total = logits.new_zeros(len(inputs), len(slopes), len(slopes), dtype=torch.float64)
-    for place, (module, given, _) in enumerate(seen):
+    for place, (module, given, _) in enumerate(calls):
         back = torch.stack([row[place] for row in slopes], dim=1)  # [N, R, ...]
         total += _gram_of(module, given, back).double()
     return total
+
+
+def _cover(layers: Sequence[nn.Module], trained: Sequence[Tensor]) -> bool:
+    """Whether the layers hold all trained parameters, and train all of their own."""
+    own = {id(p) for m in layers for p in (m.weight, m.bias) if p is not None}
+    return all(id(p) in own for p in trained) and all(m.bias is None or m.bias.requires_grad for m in layers)
+
+
+def _recorded(
+    model: nn.Module, inputs: Tensor, layers: Sequence[nn.Module]
+) -> tuple[Tensor, list[tuple[nn.Module, Tensor, Tensor]]]:
+    """The logits, and each layer's calls in order: the layer, its input without a graph, its output."""
+    calls: list[tuple[nn.Module, Tensor, Tensor]] = []
+
+    def record(module: nn.Module, given: Any, output: Tensor) -> Tensor:
+        calls.append((module, given[0].detach(), output))
+        return output.clone()  # what comes next may work in place
+
+    hooks = [module.register_forward_hook(record) for module in layers]
+    try:
+        logits: Tensor = model(inputs)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return logits, calls
 
 
 def _hooked(module: nn.Module) -> bool:
@@ -134,7 +143,7 @@ def _hooked(module: nn.Module) -> bool:
 
 def _each_once(logits: Tensor, weights: Sequence[Tensor]) -> bool:
     """Whether every weight enters the graph of the logits at most once: not twice, not by another name."""
-    found: dict[int, int] = {}
+    uses: dict[int, int] = {}
     nodes, waiting = set(), [logits.grad_fn]
     while waiting:
         node = waiting.pop()
@@ -147,9 +156,9 @@ def _each_once(logits: Tensor, weights: Sequence[Tensor]) -> bool:
         for after, _ in node.next_functions:
             variable = getattr(after, "variable", None)
             if variable is not None:
-                found[id(variable)] = found.get(id(variable), 0) + 1
+                uses[id(variable)] = uses.get(id(variable), 0) + 1
             waiting.append(after)
-    return all(found.get(id(weight), 0) <= 1 for weight in weights)
+    return all(uses.get(id(weight), 0) <= 1 for weight in weights)
 
 
 def _plain(module: nn.Module, given: Tensor, output: Tensor, number: int) -> bool:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.attack import Norm
-from surefoot.curvature.matrix import looking
+from surefoot.curvature.matrix import differentiable_eval
 from surefoot.eval_mode import refuse_training
 from surefoot.predictions import Predictions
 from surefoot.registry import look_up
@@ -34,13 +34,13 @@ def mini_batch(model: nn.Module, inputs: Tensor, labels: Tensor, *, size: int, s
     drawn = order[:size].to(labels.device)
     some = inputs[drawn]
     norms = sample_curvature(model, some).norms
-    with looking(model), torch.no_grad():
+    with differentiable_eval(model), torch.no_grad():
         predictions = Predictions(model(some), labels[drawn])
-    found = tail(predictions.margin)
-    found = replace(found, worst=drawn.to(found.worst.device)[found.worst])
+    margin_tail = tail(predictions.margin)
+    margin_tail = replace(margin_tail, worst=drawn.to(margin_tail.worst.device)[margin_tail.worst])
     rivals = predictions.num_classes - 1
-    moment = torch.tensor(found.log_moment, dtype=torch.float64, device="cpu").exp()
-    return MiniBatch(found, 2 * float(norms.max()) ** 2 * rivals * float(moment))
+    moment = torch.tensor(margin_tail.log_moment, dtype=torch.float64, device="cpu").exp()
+    return MiniBatch(margin_tail, 2 * float(norms.max()) ** 2 * rivals * float(moment))
 
 
 def low_rank_sharpness(model: nn.Module, inputs: Tensor, *, rank: int = 1) -> float:
@@ -68,7 +68,7 @@ def input_gradient_margins(model: nn.Module, inputs: Tensor, labels: Tensor, *, 
     refuse_training(model)
     if not 0 <= radius < math.inf:
         raise ValueError(f"`radius` must be at least 0 and finite, got {radius}.")
-    with looking(model):
+    with differentiable_eval(model):
         points = inputs.detach().clone().requires_grad_()
         margin = Predictions(model(points), labels).margin
         (slope,) = torch.autograd.grad(margin.sum(), points, materialize_grads=True)

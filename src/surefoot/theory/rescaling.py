@@ -22,8 +22,8 @@ def linear_layers(model: nn.Module) -> list[nn.Linear]:
     other = [type(module).__name__ for module in leaves if not isinstance(module, _ALLOWED)]
     layers = [module for module in leaves if isinstance(module, nn.Linear)]
     if other or len(layers) < 2:
-        found = other[0] if other else f"{len(layers)} linear layers"
-        raise ValueError(f"`model` must be at least two linear layers with ReLU between them, got {found}.")
+        problem = other[0] if other else f"{len(layers)} linear layers"
+        raise ValueError(f"`model` must be at least two linear layers with ReLU between them, got {problem}.")
     return layers
 
 
