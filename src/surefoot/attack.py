@@ -1,4 +1,4 @@
-"""Worst input shifts: the lowest true margin that a search finds near each input."""
+"""Worst input shifts: the lowest true margin near each input, by projected gradient descent."""
 
 import math
 from collections.abc import Callable
@@ -44,13 +44,13 @@ def worst_shift(
     random points of the sphere, each step `step` radii long at first and shrinking to nothing. The ball is kept in
     exact arithmetic: its radius is first made smaller by what rounding may add.
 
-    The model is looked at in eval mode; mode, gradients and generators are left as found. A sample's result does not
+    The model is evaluated in eval mode; mode, gradients and generators are restored. A sample's result does not
     depend on its neighbours: the random points are the same for all. Costs K + (1 + num_restarts) num_steps gradients.
 
     >>> model = nn.Linear(2, 2, bias=False)
     >>> _ = model.weight.data.copy_(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
-    >>> found = worst_shift(model, torch.tensor([[1.0, 1.0]]), torch.tensor([0]), radius=0.5)
-    >>> round(found.margin.item(), 3)  # 7 - 0.5 * 5
+    >>> shifted = worst_shift(model, torch.tensor([[1.0, 1.0]]), torch.tensor([0]), radius=0.5)
+    >>> round(shifted.margin.item(), 3)  # 7 - 0.5 * 5
     4.5
     """
     ball = look_up("norm", norm, _BALLS)
@@ -60,7 +60,7 @@ def worst_shift(
         parts = []
         for at in range(0, len(labels), chunk_size):
             rows = slice(at, at + chunk_size)
-            search = _Search(model, inputs[rows].detach(), labels[rows], ball, radius)
+            search = _ShiftSearch(model, inputs[rows].detach(), labels[rows], ball, radius)
             search.against_each_rival()
             search.descend(search.best - search.centre, num_steps=num_steps, step=step)
             generator = torch.Generator().manual_seed(seed)  # anew in each chunk: chunks change nothing
@@ -75,7 +75,7 @@ def worst_shift(
 def quick_shift(
     margins: Callable[[Tensor], Tensor],
     inputs: Tensor,
-    found: Tensor,
+    margin: Tensor,
     *,
     radius: float,
     norm: Norm = "l2",
@@ -83,14 +83,14 @@ def quick_shift(
 ) -> Tensor:
     """Shifts [N, ...] of size `radius` that lower each margin, from slopes alone: what a training step can afford.
 
-    `found` is margins(inputs), with its graph, which is kept. The first step has the whole radius, which is worst where
-    the margin is linear in the input; each further one goes half a radius along the slope where it stands, back into
-    the ball. An input without a slope stays. Nothing is said of the margin there, which may be higher: compare. Costs
+    `margin` is margins(inputs), with its graph, which is kept. The first step has the whole radius, which is worst
+    where the margin is linear in the input; each further one goes half a radius along the gradient at the present
+    point, back into the ball. An input without a gradient stays. The margin at the shift may be higher: compare. Costs
     one gradient in the inputs, and for every further step a forward pass and another.
     """
     ball = look_up("norm", norm, _BALLS)
     centre = inputs.detach().flatten(1)
-    shift = -radius * ball.steepest(_slope(found, inputs, keep=True).flatten(1))
+    shift = -radius * ball.steepest(_slope(margin, inputs, keep=True).flatten(1))
     for _ in range(num_steps - 1):
         with torch.enable_grad():
             point = (centre + shift).view_as(inputs).requires_grad_()
@@ -132,7 +132,7 @@ def _clipped(shift: Tensor, radius: Tensor) -> Tensor:
 _BALLS = {"l2": _Ball(_length, _unit, _shortened), "linf": _Ball(_largest, torch.sign, _clipped)}
 
 
-class _Search:
+class _ShiftSearch:
     """The best shift so far of some samples."""
 
     def __init__(self, model: nn.Module, inputs: Tensor, labels: Tensor, ball: _Ball, radius: float) -> None:
@@ -143,29 +143,29 @@ class _Search:
         self.radius = radius
         self.best = self.centre.clone()
         with torch.no_grad():
-            self.margin = self._said(self.centre).margin
+            self.margin = self._predictions(self.centre).margin
 
     def against_each_rival(self) -> None:
         point = self.centre.clone().requires_grad_()
-        logits = self._said(point).logits
+        logits = self._predictions(point).logits
         gaps = logits.gather(1, self.labels.long()[:, None]) - logits  # [N, K]; 0 for the label itself
         for gap in gaps.unbind(dim=1):
             shift = -self.inner * self.ball.steepest(_slope(gap, point, keep=True))
             with torch.no_grad():
-                self._keep(self.centre + shift, self._said(self.centre + shift).margin)
+                self._keep(self.centre + shift, self._predictions(self.centre + shift).margin)
 
     def descend(self, shift: Tensor, *, num_steps: int, step: float) -> None:
         for index in range(num_steps):
             point = (self.centre + self.ball.project(shift, self.inner)).requires_grad_()
-            margin = self._said(point).margin
+            margin = self._predictions(point).margin
             self._keep(point.detach(), margin.detach())
             length = step * self.radius * (1 - index / num_steps)
             shift = point.detach() - self.centre - length * self.ball.steepest(_slope(margin, point, keep=False))
         with torch.no_grad():
             point = self.centre + self.ball.project(shift, self.inner)
-            self._keep(point, self._said(point).margin)
+            self._keep(point, self._predictions(point).margin)
 
-    def _said(self, points: Tensor) -> Predictions:
+    def _predictions(self, points: Tensor) -> Predictions:
         return Predictions(self.model(points.view(self.shape)), self.labels)
 
     def _keep(self, points: Tensor, margin: Tensor) -> None:

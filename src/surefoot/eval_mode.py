@@ -1,4 +1,4 @@
-"""Evaluation mode for as long as one looks."""
+"""Evaluation mode: switching to it and back, and refusing models that are not in it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 def refuse_training(model: nn.Module) -> None:
-    """Raise ValueError where what the model says of a sample is random, or depends on the samples beside it."""
+    """Raise ValueError where the prediction of a sample is random, or depends on the other samples of the batch."""
     for name, module in model.named_modules():
         kind = type(module).__name__
         if isinstance(module, _BatchNorm) and (module.training or module.running_mean is None):

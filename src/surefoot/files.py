@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Atomic writes, and locks on folders."""
 
 import fcntl
 import os

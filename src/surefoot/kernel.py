@@ -1,4 +1,4 @@
-"""Sums over all pairs under a Laplacian kernel, without looking at all pairs."""
+"""Sums over all pairs under a Laplacian kernel in O(N log N)."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""Weights as one flat vector, and a way to move them that always brings them home."""
+"""Weights as one flat vector, and a context that displaces and restores them."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -37,7 +37,7 @@ def displaced(params: Sequence[Tensor], by: Sequence[Tensor]) -> Iterator[None]:
     >>> w.item()
     1.0
     """
-    home = [p.detach().clone() for p in params]
+    originals = [p.detach().clone() for p in params]
     try:
         with torch.no_grad():
             for p, step in zip(params, by, strict=True):
@@ -46,6 +46,6 @@ def displaced(params: Sequence[Tensor], by: Sequence[Tensor]) -> Iterator[None]:
         yield
     finally:
         with torch.no_grad():
-            for p, original in zip(params, home, strict=True):
+            for p, original in zip(params, originals, strict=True):
                 p.copy_(original)
         torch.clear_autocast_cache()

@@ -1,4 +1,4 @@
-"""The only place that turns a string into a thing."""
+"""Look-up of registered names, with suggestions for unknown ones."""
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -20,9 +20,9 @@ def look_up(kind: str, name: str, table: Mapping[str, Thing]) -> Thing:
     return table[name]
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
+def unknown(kind: str, name: str, available: Iterable[str]) -> ValueError:
     """The error for a name that is not among the known ones."""
-    names = sorted(known)
+    names = sorted(available)
     near = get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return ValueError(f"Unknown {kind} {name!r}.{hint} Known: {', '.join(names)}.")

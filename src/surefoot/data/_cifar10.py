@@ -37,17 +37,17 @@ def cifar10_5k(*, num_train: int = 5000, num_test: int = 5000, num_validation: i
             labels = [archive["y_train"][:num_train], archive["y_test"][:num_test]]
     except (BadZipFile, KeyError, ValueError, EOFError) as error:
         raise ValueError(f"{path} is not what it should be: {error}.") from None
-    known, asked = (part.transpose(0, 3, 1, 2).astype(np.float64) / 255 for part in pixels)
+    train_pixels, test_pixels = (part.transpose(0, 3, 1, 2).astype(np.float64) / 255 for part in pixels)
     kept = num_train - num_validation
-    train, held, test = standardised(known[:kept], known[kept:], asked)
-    scale = Standardisation.per_coordinate(known[:kept], unit=255)
-    right, wanted = (torch.from_numpy(part.astype(np.int64)) for part in labels)
+    train, validation, test = standardised(train_pixels[:kept], train_pixels[kept:], test_pixels)
+    scale = Standardisation.per_coordinate(train_pixels[:kept], unit=255)
+    train_labels, test_labels = (torch.from_numpy(part.astype(np.int64)) for part in labels)
     return Dataset(
         name="cifar10-5k",
         num_classes=10,
-        train=Split(train, right[:kept], scale),
-        test=Split(test, wanted, scale),
-        validation=Split(held, right[kept:], scale) if num_validation else None,
+        train=Split(train, train_labels[:kept], scale),
+        test=Split(test, test_labels, scale),
+        validation=Split(validation, train_labels[kept:], scale) if num_validation else None,
         chosen=Chosen(train=torch.arange(kept), test=torch.arange(num_test), validation=torch.arange(kept, num_train)),
     )
 

@@ -18,8 +18,10 @@ def cifar100(*, path: str) -> Images:
 
     That is the folder with train.bin and test.bin. Fine labels.
     """
-    (train, known), (test, asked) = (records(folder_in_store(path) / f"{part}.bin") for part in ("train", "test"))
-    return Images("cifar100", 100, torch.from_numpy(train), known, torch.from_numpy(test), asked)
+    (train, train_labels), (test, test_labels) = (
+        records(folder_in_store(path) / f"{part}.bin") for part in ("train", "test")
+    )
+    return Images("cifar100", 100, torch.from_numpy(train), train_labels, torch.from_numpy(test), test_labels)
 
 
 @as_dataset

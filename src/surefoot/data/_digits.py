@@ -41,7 +41,7 @@ def digits(
     shape = (1, 8, 8) if images else (64,)
     apart = shape if standardised == "coordinate" else (1,)
     parts = [part.reshape(-1, *apart) for part in (pixels[:kept], pixels[kept:num_train], pixels[num_train:])]
-    train, held, test = (part.view(-1, *shape) for part in standardisation.standardised(*parts))
+    train, validation, test = (part.view(-1, *shape) for part in standardisation.standardised(*parts))
     scale = standardisation.Standardisation.per_coordinate(parts[0], white=16)
     noisy = torch.from_numpy(with_noisy_labels(labels, share=noisy_labels, num_classes=10, seed=noise_seed))
     return Dataset(
@@ -49,5 +49,5 @@ def digits(
         num_classes=10,
         train=Split(train, noisy[:kept], scale),
         test=Split(test, noisy[num_train:], scale),
-        validation=Split(held, noisy[kept:num_train], scale) if num_validation else None,
+        validation=Split(validation, noisy[kept:num_train], scale) if num_validation else None,
     )

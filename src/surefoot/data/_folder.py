@@ -82,8 +82,10 @@ def _images(name: str, classes: list[str], parts: list[Labelled], side: int) -> 
     needed = sum(len(part) for part in parts) * 3 * side**2
     if needed > _MOST:
         raise ValueError(f"`side` must be smaller: {needed:,} bytes of pictures are more than {_MOST:,}, got {side}.")
-    (train, known), (test, asked) = ((decoded((f for f, _ in part), side=side), _labels(part)) for part in parts)
-    return Images(name, len(classes), train, known, test, asked, by_class=True)
+    (train, train_labels), (test, test_labels) = (
+        (decoded((f for f, _ in part), side=side), _labels(part)) for part in parts
+    )
+    return Images(name, len(classes), train, train_labels, test, test_labels, by_class=True)
 
 
 def _labels(part: Labelled) -> NDArray[np.int64]:
@@ -93,14 +95,14 @@ def _labels(part: Labelled) -> NDArray[np.int64]:
 def _folders(place: Path) -> list[str]:
     if not place.is_dir():
         raise FileNotFoundError(f"There is no folder {place}.")
-    found = sorted(each.name for each in place.iterdir() if each.is_dir() and not each.name.startswith("."))
-    if len(found) < 2:
-        raise FileNotFoundError(f"{place} must have a folder for each of at least 2 classes, got {len(found)}.")
-    return found
+    names = sorted(each.name for each in place.iterdir() if each.is_dir() and not each.name.startswith("."))
+    if len(names) < 2:
+        raise FileNotFoundError(f"{place} must have a folder for each of at least 2 classes, got {len(names)}.")
+    return names
 
 
 def _pictures(place: Path) -> list[Path]:
-    found = sorted(each for each in place.iterdir() if each.suffix.lower() in _ENDINGS) if place.is_dir() else []
-    if not found:
+    pictures = sorted(each for each in place.iterdir() if each.suffix.lower() in _ENDINGS) if place.is_dir() else []
+    if not pictures:
         raise FileNotFoundError(f"There are no pictures in {place}.")
-    return found
+    return pictures

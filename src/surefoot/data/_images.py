@@ -61,17 +61,17 @@ def chosen(
     The last `num_validation` of those to train on are held out for validation instead.
     """
     random = np.random.default_rng([seed, 1])
-    found = []
+    places = []
     for name, count, part in (("num_train", num_train, images.train), ("num_test", num_test, images.test)):
         number = len(part) if count == "all" else count
         check_count(name, number, available=len(part))
         drawn = shuffled or (images.by_class and (number < len(part) or num_validation > 0))
         order = random.permutation(len(part)) if drawn else np.arange(len(part))
-        found.append(torch.from_numpy(order[:number]))
-    known, test = found
-    check_held_out(num_validation, num_train=len(known))
-    kept = len(known) - num_validation
-    return Chosen(train=known[:kept], test=test, validation=known[kept:])
+        places.append(torch.from_numpy(order[:number]))
+    train, test = places
+    check_held_out(num_validation, num_train=len(train))
+    kept = len(train) - num_validation
+    return Chosen(train=train[:kept], test=test, validation=train[kept:])
 
 
 def dataset(
@@ -98,21 +98,21 @@ def dataset(
     )
     if corruption == "none" and severity != 1:
         raise ValueError(f"`severity` is {severity}, but `corruption` names none.")
-    known = torch.cat([taken.train, taken.validation])
+    train_places = torch.cat([taken.train, taken.validation])
     test = images.test[taken.test]
     if corruption != "none":
         test = corrupted(test, corruption, severity=severity, seed=seed, indices=taken.test)
-    labels = np.concatenate([images.train_labels[known], images.test_labels[taken.test]])
+    labels = np.concatenate([images.train_labels[train_places], images.test_labels[taken.test]])
     noisy = torch.from_numpy(with_noisy_labels(labels, share=noisy_labels, num_classes=images.num_classes, seed=seed))
-    right, held, asked = torch.split(noisy, [len(taken.train), num_validation, len(test)])
+    train_labels, validation_labels, test_labels = torch.split(noisy, [len(taken.train), num_validation, len(test)])
     train = images.train[taken.train]
     scale = Standardisation.of(train, per=standardised)
     return Dataset(
         name=images.name,
         num_classes=images.num_classes,
-        train=Split(scale(train), right, scale),
-        test=Split(scale(test), asked, scale),
-        validation=Split(scale(images.train[taken.validation]), held, scale) if num_validation else None,
+        train=Split(scale(train), train_labels, scale),
+        test=Split(scale(test), test_labels, scale),
+        validation=Split(scale(images.train[taken.validation]), validation_labels, scale) if num_validation else None,
         chosen=taken,
     )
 

@@ -18,8 +18,10 @@ def svhn(*, path: str) -> Images:
 
     train_32x32.mat and test_32x32.mat; the label 10 stands for 0.
     """
-    (train, known), (test, asked) = (crops(folder_in_store(path) / f"{part}_32x32.mat") for part in ("train", "test"))
-    return Images("svhn", 10, torch.from_numpy(train), known, torch.from_numpy(test), asked)
+    (train, train_labels), (test, test_labels) = (
+        crops(folder_in_store(path) / f"{part}_32x32.mat") for part in ("train", "test")
+    )
+    return Images("svhn", 10, torch.from_numpy(train), train_labels, torch.from_numpy(test), test_labels)
 
 
 def svhn_crops(scale: Standardisation, *, num_test: int = 2000) -> Split:

@@ -60,8 +60,8 @@ class Dataset:
     @property
     def splits(self) -> dict[str, Split]:
         """Those that there are, by name."""
-        held = {} if self.validation is None else {"validation": self.validation}
-        return {"train": self.train, "test": self.test, **held}
+        validation = {} if self.validation is None else {"validation": self.validation}
+        return {"train": self.train, "test": self.test, **validation}
 
     @property
     def input_shape(self) -> tuple[int, ...]:

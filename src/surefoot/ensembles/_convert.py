@@ -28,11 +28,11 @@ def converted(model: nn.Module, replace: Callable[[Layer], nn.Module]) -> nn.Mod
 
 def convertible(model: nn.Module) -> dict[str, Layer]:
     """Every Linear and Conv2d by name, in order; ValueError if there is none, or a layer that cannot be converted."""
-    found: dict[str, Layer] = {}
+    layers: dict[str, Layer] = {}
     for name, module in model.named_modules(remove_duplicate=False):
         own = {parameter for parameter, _ in module.named_parameters(recurse=False)}
         if type(module) in (nn.Linear, nn.Conv2d) and own <= {"weight", "bias"}:
-            found[name] = module
+            layers[name] = module
         elif isinstance(module, Layer) or (
             own and type(module).__module__.startswith("torch.nn") and not isinstance(module, _LEFT)
         ):
@@ -40,11 +40,11 @@ def convertible(model: nn.Module) -> dict[str, Layer]:
                 f"`model` must have its weights in plain Linear and Conv2d layers: layer {name!r}, a "
                 f"{type(module).__name__}, cannot be converted."
             )
-    if not found:
+    if not layers:
         raise ValueError(
             f"`model` must have a Linear or Conv2d layer to convert, got a {type(model).__name__} of none."
         )
-    return found
+    return layers
 
 
 def channels(layer: Layer) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Random numbers of a given seed, for as long as one looks."""
+"""Random numbers of a given seed inside a block."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

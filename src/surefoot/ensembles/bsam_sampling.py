@@ -38,15 +38,15 @@ class BSAMSampling(Ensemble):
         """Copy the model, and the deviations that the optimizer has learnt for it; 0 where it has no parameter."""
         if not (hasattr(optimizer, "num_samples") and hasattr(optimizer, "first_precision")):
             raise ValueError(f"`optimizer` must be a BSAM, got a {type(optimizer).__name__}.")
-        known = {p for group in optimizer.param_groups for p in group["params"] if p.requires_grad}
-        if known.isdisjoint(model.parameters()):
+        trained = {p for group in optimizer.param_groups for p in group["params"] if p.requires_grad}
+        if trained.isdisjoint(model.parameters()):
             raise ValueError("`optimizer` must hold parameters of `model`, got one of none.")
         if model is not self.model:
             self.model.load_state_dict(model.state_dict())
         parts = []
         for p in model.parameters():
             precision = optimizer.state.get(p, {}).get("precision", torch.full_like(p, optimizer.first_precision))
-            parts.append((optimizer.num_samples * precision).rsqrt() if p in known else torch.zeros_like(p))
+            parts.append((optimizer.num_samples * precision).rsqrt() if p in trained else torch.zeros_like(p))
         self.stds.copy_(flat(parts))
         self.collected.fill_(True)
 

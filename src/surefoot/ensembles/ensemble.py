@@ -44,7 +44,7 @@ class Ensemble(nn.Module, ABC):
     def predict(self, inputs: Tensor, *, seed: int = 0) -> Tensor:
         """The mean probabilities [N, K], in eval mode, the same for the same seed.
 
-        Mode, buffers and generators are left as found.
+        Mode, buffers and generators are restored.
         """
         with evaluating(self), seeded(seed):
             probabilities = [logits.softmax(dim=1) for logits in self.members(inputs)]

@@ -70,10 +70,10 @@ class MIMO(Ensemble):
 
 
 def _layers(model: nn.Module) -> list[tuple[str, Layer]]:
-    found = [(name, m) for name, m in model.named_modules() if type(m) in (nn.Linear, nn.Conv2d)]
-    if not found:
+    layers = [(name, m) for name, m in model.named_modules() if type(m) in (nn.Linear, nn.Conv2d)]
+    if not layers:
         raise ValueError(f"`model` must have a Linear or Conv2d layer to widen, got a {type(model).__name__} of none.")
-    return found
+    return layers
 
 
 def _widened_input(model: nn.Module, times: int) -> tuple[str, nn.Module]:

@@ -87,7 +87,7 @@ class SWAG(Ensemble):
 
     @property
     def rank(self) -> int:
-        """How many deviations are held."""
+        """How many deviations are stored."""
         return min(self._number, self.max_rank)
 
     def weights(self, diagonal: Tensor, low_rank: Tensor) -> Tensor:

@@ -24,8 +24,8 @@ class Draws:
 
     def generator(self, batch: Batch) -> np.random.Generator:
         """The generator of this batch in the present step."""
-        told = (int(batch.indices[0]), int(batch.indices.sum())) if len(batch.indices) else (0, 0)
-        return np.random.default_rng([self.seed, self.num_steps, *(number + 2**32 for number in told)])
+        key = (int(batch.indices[0]), int(batch.indices.sum())) if len(batch.indices) else (0, 0)
+        return np.random.default_rng([self.seed, self.num_steps, *(number + 2**32 for number in key)])
 
     def after_step(self, batch: Batch, logits: Tensor) -> None:
         """One step more."""

@@ -20,8 +20,8 @@ def pair_sum(values: Tensor) -> Tensor:
     >>> round(pair_sum(torch.tensor([[0.0, 0.0]])).item(), 4)  # 4 ln 2
     2.7726
     """
-    found: Tensor = _Sum.apply(values)[0]  # type: ignore[no-untyped-call]
-    return found  # [N]
+    total: Tensor = _Sum.apply(values)[0]  # type: ignore[no-untyped-call]
+    return total  # [N]
 
 
 def _blocks(values: Tensor, *, half: bool) -> Iterator[tuple[int, int, Tensor]]:
@@ -52,8 +52,8 @@ class _Sum(torch.autograd.Function):
         for start, size, gap in _blocks(values, half=True):
             share = gap.sigmoid()
             factors = torch.maximum(share, 1 - share)
-            found = gap.abs().sum(dim=1) / 2 - factors.prod(dim=1).log()
-            total = total + found[:, :size].sum(dim=1) + 2 * found[:, size:].sum(dim=1)
+            terms = gap.abs().sum(dim=1) / 2 - factors.prod(dim=1).log()
+            total = total + terms[:, :size].sum(dim=1) + 2 * terms[:, size:].sum(dim=1)
             own = 2 * share.sum(dim=2) - share.shape[2]
             later = size - 2 * share[:, :, size:].sum(dim=1)
             slope = slope + F.pad(torch.cat([own, later], dim=1), (start, 0))

@@ -82,9 +82,9 @@ class AdaFocal:
 
     def moved(self, gammas: Tensor, gap: Tensor) -> Tensor:
         """The exponents after a pass with these gaps."""
-        found = gammas * torch.exp(self.rate * gap * gammas.sign())
-        found = torch.where(found.abs() < self.switch, -self.switch * gammas.sign(), found)
-        return found.clamp(self.lowest, self.highest)
+        updated = gammas * torch.exp(self.rate * gap * gammas.sign())
+        updated = torch.where(updated.abs() < self.switch, -self.switch * gammas.sign(), updated)
+        return updated.clamp(self.lowest, self.highest)
 
     def state_dict(self) -> dict[str, Any]:
         """Exponents and edges."""

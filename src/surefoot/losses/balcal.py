@@ -35,7 +35,7 @@ class BalCAL:
         if not 0 < target <= 1:
             raise ValueError(f"`target` must lie in (0, 1], got {target}.")
         self.model, self.target = model, target
-        self.said = torch.zeros(2, num_samples, model.learnt.out_features, device="cpu")
+        self.logits = torch.zeros(2, num_samples, model.learnt.out_features, device="cpu")
         self.labels = torch.zeros(num_samples, dtype=torch.int64, device="cpu")
 
     @staticmethod
@@ -51,27 +51,28 @@ class BalCAL:
         return share * first + (1 - share) * second  # [N]
 
     def after_step(self, batch: Batch, logits: Tensor) -> None:
-        """Keep what both heads said."""
-        places = batch.indices.to(self.said.device)
-        self.said[:, places] = logits.to(self.said)
+        """Store the logits of both heads."""
+        places = batch.indices.to(self.logits.device)
+        self.logits[:, places] = logits.to(self.logits)
         self.labels[places] = batch.labels.to(self.labels)
 
     def after_epoch(self, validation: Predictions | None) -> None:
-        """Move the share; nothing is asked of a validation set."""
+        """Update the share, from the training logits alone."""
         with torch.no_grad():
-            self.model.share.fill_(balanced_share(self.said, self.labels, self.target, now=float(self.model.share)))
+            self.model.share.fill_(balanced_share(self.logits, self.labels, self.target, now=float(self.model.share)))
 
     def state_dict(self) -> dict[str, Any]:
         """The logits of the pass so far, and their labels."""
-        return {"said": self.said.clone(), "labels": self.labels.clone()}
+        # "said" is the key that earlier checkpoints have
+        return {"said": self.logits.clone(), "labels": self.labels.clone()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a saved state."""
-        if state["said"].shape != self.said.shape:
+        if state["said"].shape != self.logits.shape:
             raise ValueError(
-                f"The state is of logits {list(state['said'].shape)}, this BalCAL's of {list(self.said.shape)}."
+                f"The state is of logits {list(state['said'].shape)}, this BalCAL's of {list(self.logits.shape)}."
             )
-        self.said, self.labels = state["said"].clone(), state["labels"].clone()
+        self.logits, self.labels = state["said"].clone(), state["labels"].clone()
 
 
 def class_weights(labels: Tensor, *, num_classes: int) -> Tensor:
@@ -81,24 +82,24 @@ def class_weights(labels: Tensor, *, num_classes: int) -> Tensor:
     return torch.where(counts > 0, (mean / counts.clamp(min=1)).sqrt(), 1.0)  # [K]
 
 
-def balanced_share(said: Tensor, labels: Tensor, target: float, *, now: float) -> float:
+def balanced_share(logits: Tensor, labels: Tensor, target: float, *, now: float) -> float:
     """The share of the learnt head at which the confidence of the mixture is `target` x its accuracy; 1 if it is less.
 
     By bisection as the authors have it: of the shares tried, the last that comes closer than the learnt head alone.
     """
 
     def lack(share: float) -> float:
-        confidence, guess = (share * said[0] + (1 - share) * said[1]).double().softmax(dim=1).max(dim=1)
+        confidence, guess = (share * logits[0] + (1 - share) * logits[1]).double().softmax(dim=1).max(dim=1)
         return target * float((guess == labels).double().mean()) - float(confidence.mean())
 
     alone = lack(1.0)
     if alone > 0:
         return 1.0
-    low, high, found = 0.0, 1.0, now
+    low, high, closest = 0.0, 1.0, now
     while high - low > _TOLERANCE:
         middle = (low + high) / 2
         gap = lack(middle)
         if abs(gap) < abs(alone):
-            found = middle
+            closest = middle
         low, high = (middle, high) if gap > 0 else (low, middle)
-    return found
+    return closest

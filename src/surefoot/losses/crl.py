@@ -52,9 +52,9 @@ class CRL:
         places = indices.to(self.counts.device)
         share = torch.where(span > 0, (self.counts[places] - least) / span.clamp(min=1), 0.0).to(scores)
         gap = share - share.roll(-1)
-        known = (indices >= 0) & (indices >= 0).roll(-1)
+        has_partner = (indices >= 0) & (indices >= 0).roll(-1)
         wrong_way = F.relu(gap.abs() - gap.sign() * (scores - scores.roll(-1)))
-        return torch.where(known & (gap != 0), wrong_way, 0.0)
+        return torch.where(has_partner & (gap != 0), wrong_way, 0.0)
 
     def after_step(self, batch: Batch, logits: Tensor) -> None:
         """Count which samples were right."""

@@ -144,8 +144,8 @@ class MarginAware:
         self.moved = self.num_told
         over, error = too_sure(validation)
         asked = math.copysign(min(max(abs(over) - error, 0.0), 1.0), over)
-        found = float(F.cross_entropy(validation.exact, validation.labels.long()))
-        learning, self.lowest = found < (1 - LEARNING) * self.lowest, min(found, self.lowest)
+        validation_loss = float(F.cross_entropy(validation.exact, validation.labels.long()))
+        learning, self.lowest = validation_loss < (1 - LEARNING) * self.lowest, min(validation_loss, self.lowest)
         if asked > 0 or not learning:
             moved = self.smooth * math.exp(self.adapt * asked)
             self.smooth = min(max(moved, self.start / RANGE), self.start * RANGE)

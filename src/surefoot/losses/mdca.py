@@ -30,9 +30,9 @@ class MDCA(Penalised):
 
     def __post_init__(self) -> None:
         check_at_least_zero(self, "strength", "gamma")
-        known = ("cross_entropy", "focal", "label_smoothing")
-        if self.base_loss not in known:
-            raise ValueError(f"`base_loss` must be one of {', '.join(known)}, got {self.base_loss!r}.")
+        bases = ("cross_entropy", "focal", "label_smoothing")
+        if self.base_loss not in bases:
+            raise ValueError(f"`base_loss` must be one of {', '.join(bases)}, got {self.base_loss!r}.")
         LabelSmoothing(self.smoothing)
 
     def base(self, logits: Tensor, labels: Tensor) -> Tensor:

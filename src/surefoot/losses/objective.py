@@ -83,5 +83,5 @@ def couples_samples(objective: Loss | Objective) -> bool:
 
 def memory_of(objective: Loss | Objective) -> Remembering | None:
     """The loss or objective if it remembers."""
-    held = innermost(objective)
-    return held if isinstance(held, Remembering) else None
+    inner = innermost(objective)
+    return inner if isinstance(inner, Remembering) else None

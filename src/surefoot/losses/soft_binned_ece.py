@@ -53,6 +53,6 @@ class SoftBinnedECE(Penalised):
         accuracy = (belongs * correct[:, None]).sum(dim=0) / mass.clamp(min=1e-5)
         if self.form == "label_binned":
             return (belongs * (accuracy - confidence[:, None]).square()).sum(dim=1).mean()
-        said = (belongs * confidence[:, None]).sum(dim=0) / mass.clamp(min=1e-5)
-        square = (mass * (said - accuracy).square()).sum() / mass.sum()
+        mean_confidence = (belongs * confidence[:, None]).sum(dim=0) / mass.clamp(min=1e-5)
+        square = (mass * (mean_confidence - accuracy).square()).sum() / mass.sum()
         return (square + 1e-12).sqrt()  # a root has no slope at 0

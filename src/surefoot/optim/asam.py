@@ -50,10 +50,10 @@ class ASAM(SAM):
         return p.abs_().add_(self.eta) if p in weights else p.fill_(1.0)
 
     def _weights(self) -> set[Tensor]:
-        found = set()
+        scaled = set()
         for group in self.param_groups:
             names = group.get("param_names", [None] * len(group["params"]))
             for name, p in zip(names, group["params"], strict=True):
                 if self.everywhere or (p.ndim > 1 if name is None else "weight" in name):
-                    found.add(p)
-        return found
+                    scaled.add(p)
+        return scaled

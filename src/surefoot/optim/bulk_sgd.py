@@ -101,9 +101,9 @@ class BulkSGD(Copied, Optimizer):
 
     def report(self) -> dict[str, float]:
         """What a record of training should hold beside the losses."""
-        found = {} if math.isnan(self.alignment) else {"optimizer/alignment": self.alignment}
+        measured = {} if math.isnan(self.alignment) else {"optimizer/alignment": self.alignment}
         residual = getattr(self.subspace, "residual", None)
-        return found if residual is None else {**found, "optimizer/subspace_residual": residual}
+        return measured if residual is None else {**measured, "optimizer/subspace_residual": residual}
 
     def state_dict(self) -> dict[str, Any]:
         """The subspace, its age, and what it remembers itself."""

@@ -61,20 +61,22 @@ class Muon(Copied, Optimizer):
             "adamw": dict(self._adamw.defaults),
         }
         self.num_iterations = num_iterations
-        super().__init__(_ruled(params), {"momentum": momentum})  # a default that schedulers of momentum ask for
+        super().__init__(
+            _groups_by_rule(params), {"momentum": momentum}
+        )  # a default that schedulers of momentum ask for
         self._share()
 
     @property
     def split(self) -> dict[str, list[str]]:
         """Names of the parameters by rule; numbers, in order of the groups, where no names were given."""
-        found: dict[str, list[str]] = {"muon": [], "adamw": []}
+        names_by_rule: dict[str, list[str]] = {"muon": [], "adamw": []}
         number = 0
         for group in self.param_groups:
             for place, _ in enumerate(group["params"]):
                 names = group.get("param_names")
-                found[group["rule"]].append(names[place] if names else str(number))
+                names_by_rule[group["rule"]].append(names[place] if names else str(number))
                 number += 1
-        return found
+        return names_by_rule
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -152,36 +154,45 @@ def has_bfloat16(device: torch.device) -> bool:
     """Whether matrices of bfloat16 are multiplied by instructions of their own: accelerators, and some CPUs."""
     if device.type != "cpu":
         return True
-    known = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
-    return bool(known.get("avx512_bf16") or known.get("amx_bf16") or known.get("amx_tile"))
+    capabilities = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16") or capabilities.get("amx_tile"))
 
 
-def _ruled(params: Params) -> list[dict[str, Any]]:
+def _groups_by_rule(params: Params) -> list[dict[str, Any]]:
     """Groups with one rule each, from parameters, named parameters or groups of them."""
-    given: list[Any] = list(params)
-    if not given:
-        raise ValueError("Muon got an empty list of parameters.")
-    groups = [dict(group) for group in given] if isinstance(given[0], dict) else [{"params": given}]
-    for group in groups:
-        group["params"] = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
-    free = [item for group in groups if "rule" not in group for item in group["params"]]
-    matrices = [item for item in free if _is_matrix(_of(item))]
-    heads = [item for item in matrices if _HEAD.search(_name(item))] or matrices[-1:]
-    pixels = [item for item in matrices if _of(item).ndim > 2][:1]
-    named = [item for item in matrices if _EMBEDDING.search(_name(item))]
-    hidden = {id(_of(item)) for item in matrices} - {id(_of(item)) for item in (*heads, *pixels, *named)}
-    found = []
+    groups = _groups(params)
+    hidden = _hidden_matrices([item for group in groups if "rule" not in group for item in group["params"]])
+    ruled: list[dict[str, Any]] = []
     for group in groups:
         if "rule" in group:
-            found.append(group)
+            ruled.append(group)
             continue
         if "lr" in group:
             raise ValueError("A group with its own `lr` needs a `rule`: Muon and AdamW cannot share a learning rate.")
         for rule in ("muon", "adamw"):
             part = [item for item in group["params"] if (id(_of(item)) in hidden) == (rule == "muon")]
             if part:
-                found.append({**group, "params": part, "rule": rule})
-    return found
+                ruled.append({**group, "params": part, "rule": rule})
+    return ruled
+
+
+def _groups(params: Params) -> list[dict[str, Any]]:
+    items: list[Any] = list(params)
+    if not items:
+        raise ValueError("Muon got an empty list of parameters.")
+    groups = [dict(group) for group in items] if isinstance(items[0], dict) else [{"params": items}]
+    for group in groups:
+        group["params"] = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
+    return groups
+
+
+def _hidden_matrices(items: list[Any]) -> set[int]:
+    """Ids of the matrices of hidden layers: all but the head, the first convolution and embeddings."""
+    matrices = [item for item in items if _is_matrix(_of(item))]
+    heads = [item for item in matrices if _HEAD.search(_name(item))] or matrices[-1:]
+    pixels = [item for item in matrices if _of(item).ndim > 2][:1]
+    embeddings = [item for item in matrices if _EMBEDDING.search(_name(item))]
+    return {id(_of(item)) for item in matrices} - {id(_of(item)) for item in (*heads, *pixels, *embeddings)}
 
 
 def _check_rule(group: dict[str, Any]) -> None:

@@ -207,12 +207,12 @@ class SAM(Copied, Optimizer):
 
     def _with_gradients(self) -> list[Group]:
         check_gradients(self)
-        found = []
+        groups = []
         for group in self.param_groups:
             params = [p for p in group["params"] if p.grad is not None]
             if params:
-                found.append((group, params, [p.grad for p in params]))
-        return found
+                groups.append((group, params, [p.grad for p in params]))
+        return groups
 
 
 def check_base(base: Any, options: dict[str, Any]) -> None:

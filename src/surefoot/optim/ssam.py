@@ -15,6 +15,6 @@ class SSAM(SAM):
     @torch.no_grad()
     def _arrive(self) -> None:
         """Before anything else happens to the gradients: clipping and a scaler act on the scaled ones."""
-        found = [p.grad for group in self.param_groups for p in group["params"] if p.grad is not None]
-        if found:
-            torch._foreach_mul_(found, self._norm / (total_norm([found]) + TINY))
+        gradients = [p.grad for group in self.param_groups for p in group["params"] if p.grad is not None]
+        if gradients:
+            torch._foreach_mul_(gradients, self._norm / (total_norm([gradients]) + TINY))

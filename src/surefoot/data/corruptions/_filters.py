@@ -20,8 +20,8 @@ def filtered(images: Tensor, kernel: Tensor, *, border: str = "reflect") -> Tens
     if n * channels == 1:  # alone it would go through another routine, which rounds differently
         planes = planes.expand(1, 2, -1, -1)
     kernels = kernel.to(images.dtype).expand(planes.shape[1], 1, *kernel.shape)
-    found = F.conv2d(planes, kernels, groups=planes.shape[1])[:, : n * channels]
-    return found.reshape(n, channels, height, width)
+    planes_filtered = F.conv2d(planes, kernels, groups=planes.shape[1])[:, : n * channels]
+    return planes_filtered.reshape(n, channels, height, width)
 
 
 def gaussian(reach: int, sigma: float) -> Tensor:

@@ -38,8 +38,8 @@ def _affine(images: Tensor, move: float, draws: PhiloxDraws) -> Tensor:
     back = torch.linalg.solve(torch.cat([moved, ones], dim=2), corners.expand(len(images), 3, 2))  # [N, 3, 2]
     rows, columns = (part.double()[None, :, :, None] for part in _grid(images))
     a, b, c = (back[:, None, None, k] for k in range(3))
-    found: Tensor = columns * a + rows * b + c
-    return found.to(images.dtype)
+    sources: Tensor = columns * a + rows * b + c
+    return sources.to(images.dtype)
 
 
 def _grid(images: Tensor) -> tuple[Tensor, Tensor]:

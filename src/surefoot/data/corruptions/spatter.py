@@ -58,8 +58,8 @@ def _lit(layer: NDArray[np.float64]) -> NDArray[np.float64]:
     relief = _shaded(np.stack([equalised(each) for each in height.astype(np.uint8)]))
     light = drops * np.round(uniform_filter(relief, smooth, mode="mirror"))
     brightest: NDArray[np.float64] = np.maximum(light.max(axis=(1, 2), keepdims=True), 1e-12)
-    found: NDArray[np.float64] = light / brightest
-    return found
+    normalised: NDArray[np.float64] = light / brightest
+    return normalised
 
 
 def _shaded(heights: NDArray[np.uint8]) -> NDArray[np.float64]:
@@ -77,21 +77,21 @@ def equalised(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
     if first == image.size:
         return image
     spread = np.round((counts.cumsum() - first) * (255 / (image.size - first)))
-    found: NDArray[np.uint8] = spread.clip(0, 255).astype(np.uint8)[image]
-    return found
+    mapped: NDArray[np.uint8] = spread.clip(0, 255).astype(np.uint8)[image]
+    return mapped
 
 
 def edges(images: NDArray[np.float64], *, low: float, high: float) -> NDArray[np.bool_]:
     """Canny's edges of images [N, H, W]: ridges of the slope above `low` that touch one above `high`.
 
-    The slope is Sobel's, its size the sum of both parts; ridges are told across one of four directions.
+    The slope is Sobel's, its size the sum of both parts; ridges are taken across one of four directions.
     """
     from scipy.ndimage import correlate1d, label
 
     def slope(along: int, across: int) -> NDArray[np.float64]:
         steps = correlate1d(images, [-1.0, 0.0, 1.0], axis=along, mode="nearest")
-        found: NDArray[np.float64] = correlate1d(steps, [1.0, 2.0, 1.0], axis=across, mode="nearest")
-        return found
+        gradient: NDArray[np.float64] = correlate1d(steps, [1.0, 2.0, 1.0], axis=across, mode="nearest")
+        return gradient
 
     down, right = slope(1, 2), slope(2, 1)
     size = abs(down) + abs(right)

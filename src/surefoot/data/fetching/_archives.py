@@ -19,7 +19,7 @@ def from_tar(archive: Path | IO[bytes], names: Iterable[str], *, limit: int) -> 
     An archive with a link, a device or a path outside its folder is refused whole.
     """
     wanted = set(names)
-    found: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     try:
         opened = tarfile.open(archive) if isinstance(archive, Path) else tarfile.open(fileobj=archive)  # noqa: SIM115
         with opened as tar:
@@ -30,12 +30,12 @@ def from_tar(archive: Path | IO[bytes], names: Iterable[str], *, limit: int) -> 
                     file = tar.extractfile(member)
                     if file is None or member.size > limit:
                         raise ValueError(f"{name} in the archive must be a file of at most {limit:,} bytes.")
-                    found[name] = file.read()
+                    files[name] = file.read()
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise ValueError(f"The archive is damaged: {error}.") from None
-    if missing := wanted - found.keys():
+    if missing := wanted - files.keys():
         raise ValueError(f"The archive must hold {', '.join(sorted(missing))}.")
-    return found
+    return files
 
 
 def from_deb(archive: Path, names: Iterable[str], *, limit: int) -> dict[str, bytes]:
@@ -55,12 +55,12 @@ def gunzipped(content: bytes, *, limit: int) -> bytes:
     """What a gzip file holds, at most `limit` bytes."""
     try:
         with gzip.open(io.BytesIO(content)) as file:
-            found = file.read(limit + 1)
+            unpacked = file.read(limit + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"The file is not a whole gzip file: {error}.") from None
-    if len(found) > limit:
+    if len(unpacked) > limit:
         raise ValueError(f"The gzip file must hold at most {limit:,} bytes.")
-    return found
+    return unpacked
 
 
 def _check_member(member: tarfile.TarInfo) -> None:

@@ -126,7 +126,7 @@ def check_space(folder: Path, needed: int) -> None:
 def check_sha256(path: Path, sha256: str, *, source: str) -> None:
     """Delete the file and raise Damaged unless it has this digest."""
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != sha256:
+        actual = hashlib.file_digest(file, "sha256").hexdigest()
+    if actual != sha256:
         path.unlink()
-        raise Damaged(f"{source} must have the sha256 {sha256}, got {found}. It was deleted and not used.")
+        raise Damaged(f"{source} must have the sha256 {sha256}, got {actual}. It was deleted and not used.")

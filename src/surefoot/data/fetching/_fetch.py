@@ -65,6 +65,6 @@ def _store(wanted: Fetchable, source: Source, path: Path, on_bytes: Progress) ->
 
 def _check(wanted: Fetchable, contents: Contents) -> None:
     for name, sha256 in wanted.contents.items():
-        found = hashlib.sha256(contents[name]).hexdigest()
-        if found != sha256:
-            raise ValueError(f"{name} must have the sha256 {sha256}, got {found}.")
+        actual = hashlib.sha256(contents[name]).hexdigest()
+        if actual != sha256:
+            raise ValueError(f"{name} must have the sha256 {sha256}, got {actual}.")

