@@ -1,5 +1,6 @@
 """One bin of a reliability diagram, without torch."""
 
+import math
 from dataclasses import dataclass
 
 from surefoot.proportion import wilson
@@ -7,15 +8,15 @@ from surefoot.proportion import wilson
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """Mean confidence and accuracy of the samples with a confidence in (left, right]; None where there are none."""
+    """Mean confidence and accuracy of the samples with a confidence in (left, right]; NaN where there are none."""
 
     left: float
     right: float
     count: int
-    confidence: float | None
-    accuracy: float | None
-    low: float | None  # limits of the accuracy
-    high: float | None
+    confidence: float
+    accuracy: float
+    low: float  # limits of the accuracy
+    high: float
 
     @classmethod
     def of(
@@ -37,6 +38,10 @@ class ReliabilityBin:
         """
         left, right = place / num_bins, (place + 1) / num_bins
         if not count:
-            return cls(left, right, 0, None, None, None, None)
+            return cls(left, right, 0, math.nan, math.nan, math.nan, math.nan)
         low, high = wilson(accuracy, count, tail=(1 - level) / 2)
         return cls(left, right, count, confidence, accuracy, low, high)
+
+    def record(self) -> dict[str, float | None]:
+        """As JSON can hold it; what is not a number is null."""
+        return {name: None if math.isnan(value) else value for name, value in vars(self).items()}

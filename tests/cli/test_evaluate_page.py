@@ -1,4 +1,7 @@
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -6,6 +9,8 @@ import pytest
 pytest.importorskip("vl_convert")
 
 from surefoot.cli import main
+from surefoot.metric import METRICS
+from surefoot.metrics import ece_test
 from surefoot.report.page import chart_scripts
 
 
@@ -67,3 +72,19 @@ def test_bad_requests(
     write(Path("p.npz"))
     assert main(["evaluate", "p.npz", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_the_page_measures_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args, **options: calls.append(name) or function(*args, **options)  # type: ignore[func-returns-value]
+
+    record = METRICS["ece"]
+    interval = counted("interval", record.interval_implementation)  # type: ignore[arg-type]
+    monkeypatch.setitem(METRICS, "ece", replace(record, interval=interval))
+    for module in ("surefoot.metrics.evaluation", "surefoot.diagnosis.profiling"):
+        monkeypatch.setattr(f"{module}.ece_test", counted("test", ece_test))
+    path, out = write(tmp_path / "p.npz"), tmp_path / "p.html"
+    assert main(["evaluate", str(path), "--html", str(out)]) == 0
+    assert sorted(calls) == ["interval", "interval", "test"]  # before and after the temperature

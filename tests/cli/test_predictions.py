@@ -45,13 +45,13 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def told(capsys: pytest.CaptureFixture[str]) -> dict:
+def printed(capsys: pytest.CaptureFixture[str]) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
 def test_evaluate_has_every_metric_with_its_interval(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", "test.npz", "--json"]) == 0
-    found = told(capsys)
+    found = printed(capsys)
     file = np.load("test.npz")
     predictions = Predictions(torch.from_numpy(file["logits"]), torch.from_numpy(file["labels"]))
     assert (found["n"], found["num_classes"]) == (600, 3)
@@ -80,13 +80,13 @@ def test_evaluate_probabilities_and_zeros_of_them(files: Path, capsys: pytest.Ca
     probs = np.array([[1.0, 0.0], [0.0, 1.0]] * 10)
     np.savez("sure.npz", p=probs, labels=np.array([0, 1] * 9 + [0, 0]))
     assert main(["evaluate", "sure.npz", "--probs", "p", "--json"]) == 0
-    found = told(capsys)
+    found = printed(capsys)
     assert found["nll"]["value"] is None
     assert found["nll"]["method"] == "infinite: 1 samples gave their true class nothing"
     assert found["accuracy"]["value"] == 0.95
     np.savez("right.npz", p=probs, labels=np.array([0, 1] * 10))
     assert main(["evaluate", "right.npz", "--probs", "p", "--json"]) == 0
-    found = told(capsys)
+    found = printed(capsys)
     assert found["auroc_correct"]["value"] is None
     assert "20 positive and 0 negative" in found["auroc_correct"]["method"]
     assert found["ece"]["value"] == 0
@@ -94,26 +94,26 @@ def test_evaluate_probabilities_and_zeros_of_them(files: Path, capsys: pytest.Ca
 
 def test_calibrate_then_apply_then_evaluate(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["calibrate", "val.npz", "test.npz", "--json", "--save", "map.safetensors"]) == 0
-    found = told(capsys)["methods"]["temperature"]
+    found = printed(capsys)["methods"]["temperature"]
     assert found["converged"] is True
     assert found["temperature"] == found["parameters"]["temperature"] == pytest.approx(2.5, rel=0.2)
     assert found["before"]["ece"]["value"] > found["after"]["ece"]["value"]
     assert found["before"]["ece"]["low"] > found["after"]["ece"]["high"]
     assert main(["apply", "map.safetensors", "test.npz", "--json"]) == 0
-    applied = told(capsys)
+    applied = printed(capsys)
     assert applied == {"out": "test.calibrated.npz", "n": 600, "num_classes": 3, "fitted_on": "val.npz"}
     assert main(["evaluate", "test.calibrated.npz", "--json"]) == 0
-    assert told(capsys)["ece"]["value"] == pytest.approx(found["after"]["ece"]["value"], abs=1e-6)
+    assert printed(capsys)["ece"]["value"] == pytest.approx(found["after"]["ece"]["value"], abs=1e-6)
 
 
 def test_calibrate_with_every_method(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["calibrate", "val.npz", "test.npz", "--method", "all", "--json", "--save", "best.safetensors"]) == 0
-    printed = capsys.readouterr()
-    found = json.loads(printed.out)
+    shown = capsys.readouterr()
+    found = json.loads(shown.out)
     assert set(found["methods"]) == set(POSTHOC)
     held = {name: record["held_out_nll"] for name, record in found["methods"].items()}
     assert found["picked"] == min(held, key=held.__getitem__)
-    assert f"Map {found['picked']}: best.safetensors" in printed.err
+    assert f"Map {found['picked']}: best.safetensors" in shown.err
     assert all(record["after"]["nll"]["value"] is not None for record in found["methods"].values())
     assert main(["calibrate", "val.npz", "test.npz", "--method", "temperature", "svs"]) == 0
     assert "held-out fifth" in capsys.readouterr().out
@@ -123,7 +123,7 @@ def test_calibrate_goes_on_where_one_method_has_no_optimum(files: Path, capsys: 
     logits = np.array([[2.0, 0.0], [0.0, 2.0]] * 20)
     np.savez("wrong.npz", logits=logits, labels=np.array([1, 0] * 20))
     assert main(["calibrate", "wrong.npz", "wrong.npz", "--method", "temperature", "isotonic", "--json"]) == 0
-    found = told(capsys)["methods"]
+    found = printed(capsys)["methods"]
     assert "error" in found["temperature"]
     assert "after" in found["isotonic"]
     assert main(["calibrate", "wrong.npz", "wrong.npz"]) == 2
@@ -150,7 +150,7 @@ def test_rounded_probabilities_have_the_temperature_of_those_they_were_rounded_f
     for name, probs in (("whole", sure), ("rounded", rounded / rounded.sum(axis=1, keepdims=True))):
         np.savez(f"{name}.npz", probs=probs, labels=labels)
         assert main(["calibrate", f"{name}.npz", f"{name}.npz", "--json"]) == 0
-        temperatures.append(told(capsys)["methods"]["temperature"])
+        temperatures.append(printed(capsys)["methods"]["temperature"])
     assert temperatures[0]["temperature"] == pytest.approx(3, rel=0.1)
     assert temperatures[1]["temperature"] < 6  # was 150
     assert temperatures[1]["after"]["ece"]["value"] < temperatures[1]["before"]["ece"]["value"]
@@ -167,10 +167,10 @@ def test_rounded_probabilities_have_the_temperature_of_those_they_were_rounded_f
         (["evaluate", "empty.npz"], "empty.npz is empty."),
         (["evaluate", "column.npz"], "got one column"),
         (["evaluate", "objects.npz"], "which are never unpickled"),
-        (["evaluate", "disguised.npz"], "name them with --probs"),
+        (["evaluate", "disguised.npz"], "name them with `--probs`"),
         (["evaluate", "test.npz", "--probs", "logits"], "`probabilities` must lie in [0, 1]"),
         (["evaluate", "test.npz", "--bins", "0"], "`--bins` must be at least 1, got 0."),
-        (["evaluate", "test.npz", "--level", "95"], "`level` must lie between 0 and 0.999, got 95"),
+        (["evaluate", "test.npz", "--level", "95"], "`--level` must lie between 0 and 0.999, got 95"),
         (["evaluate", "test.npz", "--foreign", "absent.npz"], "There is no file absent.npz."),
         (["calibrate", "val.npz", "wide.npz"], "wide.npz must have 3 classes like val.npz, got 4."),
         (["calibrate", "val.npz", "test.npz", "--method", "temprature"], "Did you mean 'temperature'?"),
@@ -213,7 +213,7 @@ def test_bad_requests(files: Path, arguments: list[str], message: str, capsys: p
 def test_published_resnet_56(capsys: pytest.CaptureFixture[str]) -> None:
     path = str(DATA / "cifar10_resnet_logits.npz")
     assert main(["evaluate", path, "--logits", "resnet56", "--labels", "y", "--json"]) == 0
-    found = told(capsys)
+    found = printed(capsys)
     assert round(found["ece"]["value"], 4) == 0.0464
     assert round(found["accuracy"]["value"], 4) == 0.9339
 
@@ -223,7 +223,7 @@ def test_published_densenet_40(capsys: pytest.CaptureFixture[str]) -> None:
     path = str(DATA / "densenet40_c10_logits.npz")
     names = ["--logits", "logits_val", "logits_test", "--labels", "y_val", "y_test"]
     assert main(["calibrate", path, path, *names, "--json"]) == 0
-    found = told(capsys)["methods"]["temperature"]
+    found = printed(capsys)["methods"]["temperature"]
     assert round(found["before"]["ece"]["value"], 4) == 0.0550
     assert round(found["after"]["ece"]["value"], 4) == 0.0095
 
@@ -234,7 +234,7 @@ def test_doing_nothing_can_be_the_best_choice(files: Path, capsys: pytest.Captur
     labels = torch.multinomial(logits.softmax(dim=1), 1, generator=generator)[:, 0]
     np.savez("calibrated.npz", logits=logits.numpy(), labels=labels.numpy())
     assert main(["calibrate", "calibrated.npz", "calibrated.npz", "--method", "histogram", "--json"]) == 0
-    found = told(capsys)
+    found = printed(capsys)
     assert found["picked"] == "none"
     assert found["held_out_nll_before"] < found["methods"]["histogram"]["held_out_nll"]
 
@@ -242,7 +242,7 @@ def test_doing_nothing_can_be_the_best_choice(files: Path, capsys: pytest.Captur
 def test_calibrate_two_samples_and_impossible_ones(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.savez("two.npz", logits=np.array([[1.0, 0.5], [3.0, 0.0]]), labels=np.array([0, 1]))
     assert main(["calibrate", "two.npz", "two.npz", "--bins", "1", "--method", "platt", "--json"]) == 0
-    assert told(capsys)["methods"]["platt"]["converged"]
+    assert printed(capsys)["methods"]["platt"]["converged"]
     probs = np.array([[1.0, 0.0], [0.0, 1.0]] * 10)
     np.savez("sure.npz", probs=probs, labels=np.array([1, 0] * 10))
     assert main(["calibrate", "sure.npz", "sure.npz", "--method", "histogram", "--json"]) == 0

@@ -15,7 +15,7 @@ import torch
 
 from references import slow
 from surefoot.cli import main
-from surefoot.data import read_predictions
+from surefoot.io import read_predictions
 from surefoot.integrations import frames
 from surefoot.predictions import Predictions
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from surefoot.data import read_predictions
+from surefoot.io import read_predictions
 
 LOGITS = np.array([[2.0, 0.0, -1.0], [0.5, 0.25, 3.0], [1.0, 1.5, 0.0]], dtype=np.float32)
 LABELS = np.array([0, 2, 0])
@@ -83,7 +83,7 @@ OBJECTS = np.array([{"a": 1}, None, 3], dtype=object)
     [
         ({"net": LOGITS, "labels": LABELS}, {}, "has neither 'logits' nor 'probs': say which .* It holds: net, labels"),
         ({"logits": LOGITS, "probs": LOGITS, "y": LABELS}, {}, "has both 'logits' and 'probs'"),
-        ({"logits": LOGITS}, {}, "has no labels: name them with --labels. It holds: logits"),
+        ({"logits": LOGITS}, {}, "has no labels: name them with `labels`. It holds: logits"),
         ({"logits": LOGITS, "y": LABELS}, {"logits": "logit"}, "Unknown array in .* 'logit'. Did you mean 'logits'"),
         ({"logits": LOGITS, "y": LABELS}, {"logits": "logits", "probabilities": "y"}, "not both"),
         ({"logits": LOGITS, "y": OBJECTS}, {}, "'y' holds Python objects, which are never unpickled"),
@@ -94,8 +94,8 @@ OBJECTS = np.array([{"a": 1}, None, 3], dtype=object)
         ({"logits": LOGITS[:, :1], "y": LABELS}, {}, "a column for each of at least 2 classes, got one column"),
         ({"logits": LOGITS[:, 0], "y": LABELS}, {}, "a column for each of at least 2 classes, got one column"),
         ({"logits": LOGITS[:0], "y": LABELS[:0]}, {}, "at least 1 sample"),
-        ({"logits": np.full_like(LOGITS, 1 / 3), "y": LABELS}, {}, "name them with --probs"),
-        ({"logits": SOFT.astype(np.float16), "y": LABELS}, {}, "name them with --probs"),
+        ({"logits": np.full_like(LOGITS, 1 / 3), "y": LABELS}, {}, "name them with `probabilities`"),
+        ({"logits": SOFT.astype(np.float16), "y": LABELS}, {}, "name them with `probabilities`"),
         ({"logits": LOGITS > 0, "y": LABELS}, {}, "must hold real numbers"),
         ({"logits": LOGITS[None], "y": LABELS}, {}, "must hold real numbers"),
         ({"probs": LOGITS, "y": LABELS}, {}, r"`probabilities` must lie in \[0, 1\]"),

@@ -95,7 +95,11 @@ def test_reliability_by_hand() -> None:
     assert top.high == 1.0
     assert 0.1 < top.low < 0.3
     empty = reliability(Predictions(logits, torch.tensor([0, 1, 0])), num_bins=3)[0]
-    assert (empty.count, empty.confidence, empty.accuracy, empty.low, empty.high) == (0, None, None, None, None)
+    assert empty.count == 0
+    assert all(map(math.isnan, (empty.confidence, empty.accuracy, empty.low, empty.high)))
+    assert empty.record() == {"left": 0.0, "right": 1 / 3, "count": 0} | dict.fromkeys(
+        ("confidence", "accuracy", "low", "high")
+    )
 
 
 def certain(confidence: torch.Tensor, right: torch.Tensor) -> Predictions:

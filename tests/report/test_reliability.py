@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 pytest.importorskip("matplotlib")
@@ -7,9 +9,9 @@ from surefoot.metrics import ReliabilityBin
 from surefoot.report.reliability import histogram_axes, reliability_axes, reliability_figure
 
 BINS = (
-    ReliabilityBin(0.0, 0.25, 0, None, None, None, None),
+    ReliabilityBin(0.0, 0.25, 0, math.nan, math.nan, math.nan, math.nan),
     ReliabilityBin(0.25, 0.5, 10, 0.4, 0.0, 0.0, 0.3),
-    ReliabilityBin(0.5, 0.75, 0, None, None, None, None),
+    ReliabilityBin(0.5, 0.75, 0, math.nan, math.nan, math.nan, math.nan),
     ReliabilityBin(0.75, 1.0, 30, 1.0, 0.9, 0.75, 0.97),
 )
 

@@ -41,15 +41,16 @@ class ApplyCommand:
             import torch
 
             from surefoot.files import write_atomically
-            from surefoot.io.predictions_file import read_labels, read_scores
+            from surefoot.io import read_labels, read_scores
             from surefoot.posthoc import load
 
             fitted = load(self.map)
-            scores = read_scores(self.file, logits=self.logits, probabilities=self.probs).floored()
+            scores = read_scores(self.file, logits=self.logits, probabilities=self.probs)
             labels = read_labels(self.file, self.labels)
-            if labels is not None and labels.shape != scores.labels.shape:
-                raise ValueError(f"{self.file}: {len(scores.labels)} rows of logits but labels {list(labels.shape)}.")
-            logits = fitted(scores.logits.float() if scores.logits.dtype == torch.bfloat16 else scores.logits)
+            if labels is not None and labels.shape != (scores.num_samples,):
+                raise ValueError(f"{self.file}: {scores.num_samples} rows of logits but labels {list(labels.shape)}.")
+            readable = scores.floored_logits()
+            logits = fitted(readable.float() if readable.dtype == torch.bfloat16 else readable)
             arrays = {"logits": logits.numpy()}
             if labels is not None:
                 arrays["labels"] = labels.numpy()

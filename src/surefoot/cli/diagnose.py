@@ -59,19 +59,19 @@ class DiagnoseCommand:
     def _file(self) -> "Diagnosis":
         from surefoot.cli.evaluate import check_enough
         from surefoot.diagnosis.diagnosis import diagnose
-        from surefoot.diagnosis.measuring import file_facts
+        from surefoot.diagnosis.measuring import prediction_facts
         from surefoot.io.predictions_file import read_predictions
 
         names = {"logits": self.logits, "probabilities": self.probs, "labels": self.labels}
         predictions = read_predictions(self.path, **names)
         check_enough(predictions, self.path, num_bins=15)
         validation = read_predictions(self.validation, **names) if self.validation else None
-        return diagnose(file_facts(predictions, subject=str(self.path), validation=validation))
+        return diagnose(prediction_facts(predictions, subject=str(self.path), validation=validation))
 
     def _folder(self) -> "list[Diagnosis]":
         from surefoot.diagnosis.diagnosis import diagnose
         from surefoot.diagnosis.facts import run_facts
-        from surefoot.diagnosis.measuring import weights_facts
+        from surefoot.diagnosis.measuring import run_weights_facts
         from surefoot.runs.folder import RunFolder
         from surefoot.studies.folder import StudyFolder
 
@@ -85,7 +85,7 @@ class DiagnoseCommand:
             run, notes = stored.observed()
             facts = run_facts(run, status=stored.status, reason=stored.reason)
             if isinstance(stored, RunFolder) and single:
-                facts, note = weights_facts(facts, stored)
+                facts, note = run_weights_facts(facts, stored)
                 notes += [note] if note else []
             for note in notes:
                 say(note)

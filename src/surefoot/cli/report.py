@@ -100,12 +100,12 @@ def write_run_page(stored: "RunFolder", out: Path) -> Path:
     """Write a run's report.html to `out`; returns its path."""
     from surefoot.diagnosis.diagnosis import diagnose
     from surefoot.diagnosis.facts import run_facts
-    from surefoot.diagnosis.measuring import weights_facts
+    from surefoot.diagnosis.measuring import run_weights_facts
     from surefoot.files import write_atomically
     from surefoot.report.run import run_page
 
     run, _ = stored.observed()
-    facts, note = weights_facts(run_facts(run, status=stored.status, reason=stored.reason), stored)
+    facts, note = run_weights_facts(run_facts(run, status=stored.status, reason=stored.reason), stored)
     if note:
         say(note)
     out.mkdir(parents=True, exist_ok=True)

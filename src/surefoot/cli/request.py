@@ -1,11 +1,18 @@
 """What a user asked for, and the one way to say that it cannot be."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from surefoot.argument_error import ArgumentError
+
 _RECORDS = ("run.json", "metrics.jsonl", "metrics.jsonl.gz", "times.jsonl", "study.json")
+_FLAGS = {  # argument of a library function -> flag of the commands
+    **{name: f"`--{name}`" for name in ("logits", "labels", "level", "method")},
+    "probabilities": "`--probs`",
+    "num_bins": "`--bins`",
+}
 
 
 class BadRequest(Exception):
@@ -13,15 +20,21 @@ class BadRequest(Exception):
 
 
 @contextmanager
-def request() -> Iterator[None]:
-    """Reading and checking what was asked for: errors of value, file or optional package are the user's to fix."""
+def request(names: Mapping[str, object] | None = None) -> Iterator[None]:
+    """Turn errors of value, file or optional package into a `BadRequest`, in the user's own names.
+
+    Library errors name arguments. Here they become flags, or what `names` calls them: for example the file that an
+    argument was read from.
+    """
     try:
         yield
     except OSError as error:
         name = str(error.filename or "")
-        said = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", str(error.strerror)) is not None
-        where = f": {name}" if name and not said else ""
+        named = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", str(error.strerror)) is not None
+        where = f": {name}" if name and not named else ""
         raise BadRequest(f"{error.strerror}{where}." if error.strerror else str(error)) from error
+    except ArgumentError as error:
+        raise BadRequest(error.renamed(_FLAGS | {key: str(value) for key, value in (names or {}).items()})) from error
     except (ValueError, ImportError) as error:
         raise BadRequest(str(error)) from error
 

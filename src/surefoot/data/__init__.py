@@ -13,7 +13,6 @@ from surefoot.data.augment import Augment
 from surefoot.data.corruptions import CORRUPTIONS, corrupted
 from surefoot.data.dataset import Dataset, Split
 from surefoot.data.standardisation import Standardisation
-from surefoot.io.predictions_file import read_predictions
 
 DATASETS: dict[str, Callable[..., Dataset]] = {
     "cifar10": cifar10,
@@ -46,7 +45,6 @@ __all__ = [
     "folder",
     "mnist",
     "python_text",
-    "read_predictions",
     "svhn",
     "svhn_crops",
     "tiny_imagenet",

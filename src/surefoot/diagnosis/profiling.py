@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from surefoot.diagnosis.profile import Group, Profile, Sample
-from surefoot.metrics._intervals import interval
+from surefoot.metrics import Evaluation, interval
 from surefoot.metrics.bins import BinSums, top_label_sums
 from surefoot.metrics.significance import ece_test
 from surefoot.predictions import Predictions
@@ -13,18 +13,37 @@ _TAILS = (0.01, 0.05, 0.1)
 
 
 def profile(
-    predictions: Predictions, *, split: str = "test", num_bins: int = 15, level: float = 0.95, num_samples: int = 20
+    predictions: Predictions,
+    *,
+    split: str = "test",
+    num_bins: int = 15,
+    level: float = 0.95,
+    num_samples: int = 20,
+    evaluation: Evaluation | None = None,
 ) -> Profile:
     """Confidence against accuracy of all samples, of each predicted class and of each bin, and the worst samples.
 
     The limits of classes hold for all classes at once, those of bins for all bins at once. At most `num_samples`
     samples are listed.
+
+    Args:
+        predictions: The predictions.
+        split: What their samples are, "test" or "train".
+        num_bins: Number of bins of the confidence.
+        level: Confidence level of the limits.
+        num_samples: How many samples are listed at most.
+        evaluation: The evaluation of `predictions`, where there is one: its bins, level, ECE and p-value are taken.
     """
+    if evaluation is not None:
+        num_bins, level = evaluation.num_bins, evaluation.level
+        ece, p_value = evaluation.metrics["ece"], evaluation.significance.p_value
+    else:
+        ece = interval("ece", predictions, level=level, num_bins=num_bins)
+        p_value = ece_test(predictions, num_bins=num_bins).p_value
     n, num_classes = predictions.num_samples, predictions.num_classes
     confidence, correct, margin = predictions.confidence, predictions.correct, predictions.margin
     by_class = BinSums.of(confidence, correct, predictions.predicted, num_bins=num_classes)
     by_bin = top_label_sums(predictions, num_bins=num_bins)
-    ece = interval("ece", predictions, level=level, num_bins=num_bins)
     weights = (-margin).softmax(dim=0)
     order = margin.argsort(stable=True)
     wrong = (~correct).nonzero()[:, 0]
@@ -46,7 +65,7 @@ def profile(
         ),
         ece=ece.value,
         ece_limits=(ece.low, ece.high),
-        p_value=ece_test(predictions, num_bins=num_bins).p_value,
+        p_value=p_value,
         classes=_groups(by_class, [str(k) for k in range(num_classes)], level=level),
         bins=_groups(by_bin, [f"{k / num_bins:.2f}-{(k + 1) / num_bins:.2f}" for k in range(num_bins)], level=level),
         carriers=samples(order[:num_samples]),

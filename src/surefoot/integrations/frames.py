@@ -2,7 +2,7 @@
 
 What is written here has the names that every reader of surefoot looks for: `logits` or `probs`, and `labels`; in tables
 one column per class, `logits_0`, `logits_1`, ... Half precision becomes float32, which holds it exactly. Parquet files
-are read by `surefoot.data.read_predictions`. Everything but numpy goes through Arrow, so needs pyarrow.
+are read by `surefoot.io.read_predictions`. Everything but numpy goes through Arrow, so needs pyarrow.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ import numpy as np
 from surefoot.files import write_atomically
 from surefoot.io.arrays import arrays_of_table
 from surefoot.io.arrays import from_numpy as tensor
-from surefoot.io.predictions_file import ARGUMENTS, predictions_of
+from surefoot.io.predictions_file import predictions_of
 from surefoot.predictions import Predictions
 
 Array = np.ndarray[Any, Any]
@@ -41,9 +41,7 @@ def from_numpy(
     if not isinstance(arrays, Mapping):
         raise TypeError(f"`arrays` must be a mapping from names to arrays, got {type(arrays).__name__}.")
     found = {name: partial(tensor, "arrays", name, partial(np.asarray, values)) for name, values in arrays.items()}
-    return predictions_of(
-        found, source="arrays", logits=logits, probabilities=probabilities, labels=labels, names=ARGUMENTS
-    )
+    return predictions_of(found, source="arrays", logits=logits, probabilities=probabilities, labels=labels)
 
 
 def to_arrow(predictions: Predictions, *, lists: bool = False) -> Any:
@@ -128,7 +126,7 @@ def from_dataset(
 def _from_table(table: Any, source: str, **named: str | None) -> Predictions:
     if len(set(table.column_names)) < len(table.column_names):
         raise ValueError(f"{source} must name every column differently, got {', '.join(table.column_names)}.")
-    return predictions_of(arrays_of_table(table, source=source), source=source, names=ARGUMENTS, **named)
+    return predictions_of(arrays_of_table(table, source=source), source=source, **named)
 
 
 def _converted(source: str, convert: Callable[[], Any]) -> Any:

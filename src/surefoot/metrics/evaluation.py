@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from surefoot.argument_error import ArgumentError
@@ -76,7 +76,7 @@ class Evaluation:
             "ece_p_value": self.significance.p_value,
             "ece_p_value_method": self.significance.method,
             "brier_parts": {name: float(part) for name, part in vars(self.parts).items()},
-            "reliability": [asdict(each) for each in self.diagram],
+            "reliability": [each.record() for each in self.diagram],
         }
 
     def _verdict(self) -> str:

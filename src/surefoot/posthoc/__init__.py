@@ -1,8 +1,11 @@
 """Maps of logits fitted after training: `fit(predictions)` returns a map from logits to logits."""
 
+from surefoot.posthoc._calibrate import Calibration, calibrate, kinds_of
+from surefoot.posthoc._cross_fitted import cross_fitted
 from surefoot.posthoc._tce import tce
 from surefoot.posthoc.bbq import BBQ
 from surefoot.posthoc.beta import Beta
+from surefoot.posthoc.choice import Choice, choose
 from surefoot.posthoc.dirichlet import Dirichlet
 from surefoot.posthoc.ensemble_temperature import EnsembleTemperature
 from surefoot.posthoc.histogram import Histogram
@@ -38,6 +41,8 @@ __all__ = [
     "SMS",
     "SVS",
     "Beta",
+    "Calibration",
+    "Choice",
     "Dirichlet",
     "EnsembleTemperature",
     "Fit",
@@ -49,6 +54,10 @@ __all__ = [
     "Temperature",
     "TemperatureECE",
     "Vector",
+    "calibrate",
+    "choose",
+    "cross_fitted",
+    "kinds_of",
     "load",
     "tce",
 ]

@@ -66,7 +66,7 @@ def diagram_charts(name: str, bins: "Sequence[ReliabilityBin]", *, level: float)
     numbers = [
         number
         for k, each in enumerate(bins)
-        if each.confidence is not None and each.accuracy is not None
+        if each.count
         for number in (k, each.count, 1e4 * each.confidence, round(each.accuracy * each.count))
     ]
     source = {"kind": "bins", "values": numbers}

@@ -21,7 +21,7 @@ def reliability_axes(bins: Sequence[ReliabilityBin], ax: "Axes") -> None:
     ax.plot([0, 1], [0, 1], color="grey", linewidth=0.8, linestyle="--")
     points = []
     for each in bins:
-        if each.confidence is None or each.accuracy is None or each.low is None or each.high is None:
+        if not each.count:
             continue
         width, gap = each.right - each.left, each.confidence - each.accuracy
         ax.bar(each.left, each.accuracy, width, align="edge", color="#bdbdbd", edgecolor="white", linewidth=0.5)
