@@ -2,8 +2,7 @@ import torch
 
 from surefoot.diagnosis.profiling import profile
 from surefoot.metrics import ece
-from surefoot.posthoc import Temperature
-from surefoot.posthoc import cross_fitted
+from surefoot.posthoc import Temperature, cross_fitted
 from surefoot.predictions import Predictions
 
 

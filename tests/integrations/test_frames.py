@@ -15,8 +15,8 @@ import torch
 
 from references import slow
 from surefoot.cli import main
-from surefoot.io import read_predictions
 from surefoot.integrations import frames
+from surefoot.io import read_predictions
 from surefoot.predictions import Predictions
 
 WAYS: dict[str, tuple[Callable[[Predictions], Any], Callable[..., Predictions]]] = {
