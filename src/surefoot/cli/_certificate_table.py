@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from surefoot.curvature import Eigenpair
     from surefoot.theory import Certificate, Tail
 
-_SHORT = {"c_j": "C_J"}  # what is not said in words
+_SHORT = {"c_j": "C_J"}  # keys that are not words
 
 
 def certificate_record(

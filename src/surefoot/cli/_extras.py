@@ -38,13 +38,13 @@ def extras() -> list[Extra]:
     versions = {package: _version(package) for packages in wanted.values() for package in packages}
     modules = _modules([package for package, number in versions.items() if number is not None])
     errors = import_errors(list(modules.values()))
-    found = []
+    described = []
     for name, packages in wanted.items():
         broken = {p: f"{versions[p]}, {errors[modules[p]]}" for p in packages if modules.get(p) in errors}
         installed = {p: versions[p] or "" for p in packages if versions[p] is not None and p not in broken}
         missing = tuple(p for p in packages if versions[p] is None)
-        found.append(Extra(name, installed, missing, broken))
-    return found
+        described.append(Extra(name, installed, missing, broken))
+    return described
 
 
 def wanted_packages(requirements: list[str]) -> dict[str, list[str]]:
@@ -53,14 +53,14 @@ def wanted_packages(requirements: list[str]) -> dict[str, list[str]]:
     >>> wanted_packages(["torch>=2.6", "ray>=2.60; extra == 'ray'", "surefoot[ray]; extra == 'dev'"])
     {'ray': ['ray']}
     """
-    found: dict[str, list[str]] = {}
+    packages: dict[str, list[str]] = {}
     for line in requirements:
         requirement, _, marker = line.partition(";")
         extra = re.search(r"extra\s*==\s*['\"](.+?)['\"]", marker)
         package = re.match(r"[A-Za-z0-9._-]+", requirement.strip())
         if extra and package and package[0] != "surefoot":
-            found.setdefault(extra[1], []).append(package[0])
-    return found
+            packages.setdefault(extra[1], []).append(package[0])
+    return packages
 
 
 def _version(package: str) -> str | None:
@@ -77,13 +77,13 @@ def _modules(packages: list[str]) -> dict[str, str]:
         for owner in owners:
             if module.isidentifier() and not module.startswith("_"):
                 provided.setdefault(_normal(owner), []).append(module)
-    found = {}
+    modules = {}
     for package in packages:
         choices = sorted(provided.get(_normal(package), []))
         if choices:
             same = [module for module in choices if _normal(module) == _normal(package)]
-            found[package] = (same or choices)[0]
-    return found
+            modules[package] = (same or choices)[0]
+    return modules
 
 
 def _normal(name: str) -> str:

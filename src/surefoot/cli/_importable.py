@@ -30,11 +30,11 @@ def import_errors(modules: Sequence[str], *, seconds: float = 600.0) -> dict[str
     >>> import_errors(["json", "no_such_module"])
     {'no_such_module': "ModuleNotFoundError: No module named 'no_such_module'"}
     """
-    found: dict[str, str] = {}
+    errors: dict[str, str] = {}
     with TemporaryDirectory() as folder:
         results = Path(folder) / "results.jsonl"
         results.touch()
-        while left := [name for name in dict.fromkeys(modules) if name not in found]:
+        while left := [name for name in dict.fromkeys(modules) if name not in errors]:
             # -P: a file in the current folder is not the package of the same name
             command = [sys.executable, "-P", "-c", _CHILD, str(results), *left]
             try:
@@ -42,8 +42,8 @@ def import_errors(modules: Sequence[str], *, seconds: float = 600.0) -> dict[str
                 end = f"the import ended the process with code {code}"
             except subprocess.TimeoutExpired:
                 end = f"the import took more than {seconds:g} seconds"
-            found |= dict(json.loads(line) for line in results.read_text().splitlines())
-            stopped = next((name for name in left if name not in found), None)
+            errors |= dict(json.loads(line) for line in results.read_text().splitlines())
+            stopped = next((name for name in left if name not in errors), None)
             if stopped is not None:
-                found[stopped] = end
-    return {name: error.splitlines()[0] for name, error in found.items() if error}
+                errors[stopped] = end
+    return {name: error.splitlines()[0] for name, error in errors.items() if error}

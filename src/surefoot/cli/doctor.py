@@ -35,11 +35,11 @@ class DoctorCommand:
 def _core() -> list[tuple[Cell, ...]]:
     from surefoot.runs.provenance import code_digest, commit, hardware, versions
 
-    found = versions()
+    package_versions = versions()
     machine = hardware()
     return [
-        ("surefoot", "ok", f"{found['surefoot']}, code {code_digest()}, commit {commit() or 'unknown'}"),
-        ("python", "ok", found["python"]),
+        ("surefoot", "ok", f"{package_versions['surefoot']}, code {code_digest()}, commit {commit() or 'unknown'}"),
+        ("python", "ok", package_versions["python"]),
         ("machine", "ok", f"{machine['processor']}, {machine['cores']} cores, {machine['system']}"),
         *((name, *_installed(name, module)) for name, module in (("numpy", "numpy"), ("scikit-learn", "sklearn"))),
         *((name, *_installed(name, name)) for name in ("rich", "tyro", "safetensors")),

@@ -28,16 +28,16 @@ class ListCommand:
 
     def __call__(self) -> int:
         with request():
-            held = {kind: _held(kind) for kind in self.kinds or Kind.__args__}  # type: ignore[attr-defined]
+            tables = {kind: _descriptions(kind) for kind in self.kinds or Kind.__args__}  # type: ignore[attr-defined]
         if self.json:
-            print_json(held)
+            print_json(tables)
         else:
-            for kind, entries in held.items():
+            for kind, entries in tables.items():
                 print_table(Table(kind, kind, ("name", "what it is"), tuple(entries.items())))
         return 0
 
 
-def _held(kind: str) -> dict[str, str]:
+def _descriptions(kind: str) -> dict[str, str]:
     if kind == "studies":
         from surefoot.runs.toml import read_toml
         from surefoot.studies.study import study_files

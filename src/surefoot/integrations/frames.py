@@ -40,8 +40,8 @@ def from_numpy(
     """
     if not isinstance(arrays, Mapping):
         raise TypeError(f"`arrays` must be a mapping from names to arrays, got {type(arrays).__name__}.")
-    found = {name: partial(tensor, "arrays", name, partial(np.asarray, values)) for name, values in arrays.items()}
-    return predictions_of(found, source="arrays", logits=logits, probabilities=probabilities, labels=labels)
+    tensors = {name: partial(tensor, "arrays", name, partial(np.asarray, values)) for name, values in arrays.items()}
+    return predictions_of(tensors, source="arrays", logits=logits, probabilities=probabilities, labels=labels)
 
 
 def to_arrow(predictions: Predictions, *, lists: bool = False) -> Any:

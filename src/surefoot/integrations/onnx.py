@@ -47,8 +47,8 @@ def write_onnx(
         content = _exported(model, given)
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     names = [part.name for part in session.get_inputs()]
-    found = session.run(None, {name: part.cpu().numpy() for name, part in zip(names, given, strict=True)})[0]
-    distance = float((torch.from_numpy(found).double() - expected.cpu().double()).abs().max())
+    output = session.run(None, {name: part.cpu().numpy() for name, part in zip(names, given, strict=True)})[0]
+    distance = float((torch.from_numpy(output).double() - expected.cpu().double()).abs().max())
     if not distance <= tolerance:
         raise ValueError(f"onnxruntime must agree with torch to {tolerance:g} (`tolerance`), got {distance:.3g}.")
     write_atomically(Path(path), content)

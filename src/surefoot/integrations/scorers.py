@@ -32,10 +32,10 @@ def calibration_error(y_true: Any, y_prob: Any, *, metric: str = "ece", labels: 
             f"got {len(classes)}: {', '.join(map(str, classes))}."
         )
     truth = torch.from_numpy(places_of(y_true, classes))
-    found = look_up("metric", metric, METRICS)(
+    value = look_up("metric", metric, METRICS)(
         Predictions.from_probabilities(torch.from_numpy(probabilities), truth), **options
     )
-    return float(found)
+    return float(value)
 
 
 class scorer:  # noqa: N801, called like a function, as `make_scorer` is
@@ -55,10 +55,10 @@ class scorer:  # noqa: N801, called like a function, as `make_scorer` is
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:  # noqa: N803
         if not hasattr(estimator, "predict_proba"):
             raise ValueError(f"`estimator` must have predict_proba, got {estimator!r}, which has not.")
-        found = calibration_error(
+        value = calibration_error(
             y, estimator.predict_proba(X), metric=self.metric, labels=estimator.classes_, **self.options
         )
-        return self.sign * found
+        return self.sign * value
 
     def __repr__(self) -> str:
         options = "".join(f", {name}={value!r}" for name, value in self.options.items())
@@ -68,8 +68,8 @@ class scorer:  # noqa: N801, called like a function, as `make_scorer` is
 def places_of(y: Array, classes: Array) -> Array:
     """The place of each label among the classes."""
     order = np.argsort(classes)
-    found = np.searchsorted(classes, y, sorter=order).clip(max=len(classes) - 1)
-    places: Array = order[found]
+    ranks = np.searchsorted(classes, y, sorter=order).clip(max=len(classes) - 1)
+    places: Array = order[ranks]
     strange = classes[places] != y
     if strange.any():
         raise ValueError(

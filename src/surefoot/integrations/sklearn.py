@@ -98,8 +98,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     def predict(self, X: Any) -> Array:  # noqa: N803
         """The class of the largest calibrated probability, which need not be the estimator's."""
         check_is_fitted(self)
-        found: Array = self.classes_[self.predict_proba(X).argmax(axis=1)]
-        return found
+        classes: Array = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return classes
 
     def _estimator(self) -> Any:
         return LogisticRegression() if self.estimator is None else self.estimator
@@ -126,8 +126,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
 def _checked_folds(cv: Any, y: Array) -> Any:
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2:
-        found = f"1 class, {classes[0]!s}" if len(classes) else "no sample"
-        raise ValueError(f"`y` must hold at least 2 classes, got {found}.")
+        content = f"1 class, {classes[0]!s}" if len(classes) else "no sample"
+        raise ValueError(f"`y` must hold at least 2 classes, got {content}.")
     if counts.min() < 2:  # so that every fold is scored by an estimator that knows the class
         raise ValueError(
             f"`y` must hold every class twice at least, got 1 sample of class {classes[counts.argmin()]!s}."

@@ -126,5 +126,5 @@ class Kept(_Scored):
         scores, labels = (part if isinstance(part, Tensor) else torch.cat(part) for part in (self.scores, self.labels))
         function: Any = METRICS[self.metric].implementation
         options = {"num_bins": self.num_bins} if "num_bins" in options_of(function) else {}
-        found: Tensor = function(self._predictions(scores, labels), **options)
-        return found
+        value: Tensor = function(self._predictions(scores, labels), **options)
+        return value

@@ -64,8 +64,8 @@ def _needs_validation(make: Any, options: Mapping[str, Any]) -> bool:
 
 def has_validation(spec: RunSpec) -> bool:
     """Whether the data of a spec has a validation split."""
-    held = options_of(DATASETS[spec.data.name]).get("num_validation")
-    return held is None or bool(spec.data.options.get("num_validation", held.default))
+    option = options_of(DATASETS[spec.data.name]).get("num_validation")
+    return option is None or bool(spec.data.options.get("num_validation", option.default))
 
 
 def fitted(spec: RunSpec, model: nn.Module) -> nn.Module:
@@ -79,8 +79,8 @@ def build_objective(spec: RunSpec, model: nn.Module, data: Dataset) -> Objective
     make = _maker(spec)
     if _needs_validation(make, spec.loss.options) and data.validation is None:
         raise ValueError(f"The loss {spec.loss.name} needs a validation split, and {data.name} has none.")
-    known: dict[str, Any] = {"model": model, "num_samples": len(data.train.labels), "seed": spec.seed}
-    supplied = {key: known[key] for key in options_of(make).keys() & known.keys()}
+    available: dict[str, Any] = {"model": model, "num_samples": len(data.train.labels), "seed": spec.seed}
+    supplied = {key: available[key] for key in options_of(make).keys() & available.keys()}
     made = make(**{**supplied, **spec.loss.options})
     return Lifted(made) if spec.loss.name in LOSSES else made
 

@@ -1,4 +1,4 @@
-"""When a run counts weights in, for the ensembles that are collected from a training."""
+"""When a run collects weights, for the ensembles that are made of several steps of one training."""
 
 import math
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _FEWEST = 2  # one set of weights has no spread, and SWAG would be the model of 
 
 @dataclass(frozen=True)
 class CollectionSchedule:
-    """Every so many steps, or at the end of each pass, once a share `start` of the run's steps is done."""
+    """Every so many steps, or at the end of each epoch, once a share `start` of the run's steps is done."""
 
     start: float = 0.5
     every: int | Literal["pass"] = "pass"
@@ -29,16 +29,16 @@ class CollectionSchedule:
             raise ValueError(f'`ensemble.every` must be at least 1 or "pass", got {self.every}.')
 
     def steps(self, *, num_steps: int, steps_per_epoch: int) -> range:
-        """The numbers of steps done after which weights are counted in; ValueError if they are too few."""
+        """The numbers of steps done after which weights are collected; ValueError if they are too few."""
         every = steps_per_epoch if self.every == "pass" else self.every
         first = max(1, math.ceil(self.start * num_steps / every)) * every
-        found = range(first, num_steps + 1, every)
-        if len(found) < _FEWEST:
+        steps = range(first, num_steps + 1, every)
+        if len(steps) < _FEWEST:
             raise ValueError(
                 f"`ensemble.every` must leave SWAG at least {_FEWEST} sets of weights: of {num_steps} steps from "
-                f"{self.start:g} of them on, every {every} are {len(found)}."
+                f"{self.start:g} of them on, every {every} are {len(steps)}."
             )
-        return found
+        return steps
 
 
 def weight_collector(

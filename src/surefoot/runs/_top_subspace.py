@@ -50,13 +50,13 @@ class TopSubspace:
 
     def __call__(self) -> Tensor:
         try:
-            found = self._tracker.measure(self.model, self.loss, self.split.inputs, self.split.labels)
+            sharpness = self._tracker.measure(self.model, self.loss, self.split.inputs, self.split.labels)
         except FloatingPointError as error:
             raise Diverged(f"curvature of the training set: {error}") from None
         self._tracker.saved = 0.0
-        self.num_products = found.pairs[0].num_matvecs
-        self.residual = max(pair.residual / max(abs(pair.value), 1e-30) for pair in found.pairs)
-        return torch.stack([pair.vector for pair in found.pairs])
+        self.num_products = sharpness.pairs[0].num_matvecs
+        self.residual = max(pair.residual / max(abs(pair.value), 1e-30) for pair in sharpness.pairs)
+        return torch.stack([pair.vector for pair in sharpness.pairs])
 
     def state_dict(self) -> dict[str, Any]:
         """The tracker's."""

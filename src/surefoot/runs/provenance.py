@@ -27,13 +27,13 @@ def code_digest() -> str:
 
 def _imported_by(start: Path) -> set[Path]:
     """The file and all files of this package that it imports, followed through their import statements."""
-    found: set[Path] = set()
+    files: set[Path] = set()
     waiting = [start]
     while waiting:
         path = waiting.pop()
-        if path in found:
+        if path in files:
             continue
-        found.add(path)
+        files.add(path)
         for node in ast.walk(ast.parse(path.read_bytes())):
             if isinstance(node, ast.ImportFrom) and node.module:
                 for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names)):
@@ -41,7 +41,7 @@ def _imported_by(start: Path) -> set[Path]:
                     module = _PACKAGE.joinpath(*parts)
                     candidates = (module.with_suffix(".py"), module / "__init__.py")
                     waiting += [candidate for candidate in candidates if top == "surefoot" and candidate.is_file()]
-    return found
+    return files
 
 
 @cache
@@ -62,13 +62,13 @@ def commit() -> str | None:
 
 def versions() -> dict[str, str]:
     """Versions of surefoot, Python and the packages that make the numbers."""
-    found = {"surefoot": __version__, "python": platform.python_version()}
+    numbers = {"surefoot": __version__, "python": platform.python_version()}
     for package in ("torch", "numpy", "scikit-learn"):
         try:
-            found[package] = version(package)
+            numbers[package] = version(package)
         except PackageNotFoundError:
-            found[package] = "absent"
-    return found
+            numbers[package] = "absent"
+    return numbers
 
 
 def same_provenance(record: Mapping[str, Any]) -> bool:

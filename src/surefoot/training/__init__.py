@@ -1,1 +1,1 @@
-"""The loop, when it looks (schedule), what it sees (observers) and how it survives (checkpoint)."""
+"""The loop, when it observes (schedule), what it measures (observers) and how it resumes (checkpoint)."""

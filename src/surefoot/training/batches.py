@@ -12,8 +12,8 @@ from surefoot.losses import Batch
 class Batches:
     """The batch of every step, as a pure function of the step: nothing to save, nothing to restore.
 
-    `batch_size` None means all samples, in order, every time. Otherwise each pass over the data is a fresh permutation
-    drawn from `seed` and the number of the pass; the last batch of a pass may be smaller. `augment(inputs, step=step)`
+    `batch_size` None means all samples, in order, every time. Otherwise each epoch is a fresh permutation drawn
+    from `seed` and the number of the epoch; the last batch of an epoch may be smaller. `augment(inputs, step=step)`
     changes inputs, the same way whenever the step is asked for.
     """
 
@@ -32,7 +32,7 @@ class Batches:
         self.shuffled = batch_size is not None
         self.seed = seed
         self.augment = augment
-        self._pass = -1
+        self._epoch = -1
         self._order = torch.arange(len(split.labels), device=split.labels.device)
 
     @property
@@ -51,8 +51,8 @@ class Batches:
         if not self.shuffled:
             return self._order
         number, position = divmod(step, self.steps_per_epoch)
-        if number != self._pass:
-            self._pass, self._order = number, self._permutation(number)
+        if number != self._epoch:
+            self._epoch, self._order = number, self._permutation(number)
         return self._order[position * self.batch_size : (position + 1) * self.batch_size]
 
     def _permutation(self, number: int) -> Tensor:

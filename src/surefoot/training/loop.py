@@ -38,7 +38,7 @@ class Training:
     rate: Callable[[float], float] = field(
         default_factory=Constant
     )  # of the share of the budget spent: what the learning rate is times
-    after_step: Callable[[int], None] | None = None  # told the number of steps done, for what collects weights
+    after_step: Callable[[int], None] | None = None  # is called with the number of steps done, to collect weights
     process_group: ProcessGroup = field(default_factory=ProcessGroup)
     step: int = 0
     num_gradients: int = 0
@@ -46,7 +46,7 @@ class Training:
     seconds_observing: float = 0.0
 
     def observe(self, *, last: bool = False) -> dict[str, float]:
-        """One row: step, gradients spent, and what every observer sees; some look only where it is the last."""
+        """One row: step, gradients spent, and what every observer measures; some measure only where it is the last."""
         begun = time.perf_counter()
         snapshot = Snapshot(self.step, self.model, self.objective, self.splits, self.process_group, last=last)
         row: dict[str, float] = {"step": self.step, "gradients": self.num_gradients}

@@ -24,8 +24,8 @@ class MLflow:
         self._entities = imported("mlflow.entities", extra="mlflow", needed_by="The logger MLflow")
         client = imported("mlflow.tracking", extra="mlflow", needed_by="The logger MLflow").MlflowClient
         self._client = client(tracking_uri=uri)
-        known = self._client.get_experiment_by_name(experiment)
-        place = self._client.create_experiment(experiment) if known is None else known.experiment_id
+        existing = self._client.get_experiment_by_name(experiment)
+        place = self._client.create_experiment(experiment) if existing is None else existing.experiment_id
         self.run_id: str = self._client.create_run(place, run_name=run_name).info.run_id
 
     def log(self, values: Mapping[str, float], step: int) -> None:

@@ -8,7 +8,7 @@ from surefoot.integrations._package import imported
 
 
 class WandB:
-    """A run of Weights & Biases, offline unless said otherwise: `wandb sync` sends it later. Needs the extra `wandb`.
+    """A run of Weights & Biases, offline by default: `wandb sync` sends it later. Needs the extra `wandb`.
 
     `options` go to `wandb.init`.
     """

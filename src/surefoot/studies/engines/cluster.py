@@ -42,7 +42,7 @@ class Backend(Protocol):
         ...
 
     def close(self) -> None:
-        """Leave everything as it was found."""
+        """Release what the backend started."""
         ...
 
 

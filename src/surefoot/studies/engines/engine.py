@@ -1,4 +1,4 @@
-"""What a study asks of an engine: do these trials, tell what happens, say how each ended."""
+"""What a study asks of an engine: do these trials, report events, return how each ended."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -40,13 +40,13 @@ class Trial:
 
     @property
     def gpus(self) -> int:
-        """Graphics cards: none unless the spec names the device, because "auto" takes what there is."""
+        """GPUs: none unless the spec names the device, because "auto" takes what there is."""
         return int(self.spec.device == "cuda")
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something to tell about one run: started, progress, ended (with its status), or lost (its process died)."""
+    """An event of one run: started, progress, ended (with its status), or lost (its process died)."""
 
     kind: str
     spec: RunSpec

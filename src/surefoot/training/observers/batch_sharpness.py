@@ -36,7 +36,7 @@ class BatchSharpnessObserver(Stateless):
             raise ValueError("The batch sharpness observer needs an objective that is a loss of logits and labels.")
         split = snapshot.splits["train"]
         try:
-            found = batch_sharpness(
+            estimate = batch_sharpness(
                 snapshot.model,
                 loss,
                 split.inputs,
@@ -48,4 +48,4 @@ class BatchSharpnessObserver(Stateless):
             )
         except FloatingPointError as error:
             raise Diverged(f"batch sharpness at step {snapshot.step}: {error}") from None
-        return keyed("train", self.quantities, (found.value, found.standard_error))
+        return keyed("train", self.quantities, (estimate.value, estimate.standard_error))

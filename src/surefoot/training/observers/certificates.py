@@ -52,16 +52,16 @@ class CertificatesObserver:
         for name, split in snapshot.splits.items():
             snapshot.logits(name)  # Diverged where they are not finite
             predictions = exact_predictions(snapshot.model, split.inputs, split.labels)
-            found = self._trackers.measure(snapshot, name, loss)
+            sharpness = self._trackers.measure(snapshot, name, loss)
             with evaluating(snapshot.model):
                 samples = sample_curvature(snapshot.model, split.inputs)
             calibration = calibration_certificates(predictions)
-            every = [*calibration, *curvature_certificates(predictions, samples, found.value)]
+            every = [*calibration, *curvature_certificates(predictions, samples, sharpness.value)]
             bounds = {item.name: item.bound for item in every}
             margins = tail(predictions.margin)
             values = (
                 calibration[0].measured,
-                found.value,
+                sharpness.value,
                 *(bounds[key] for key in BOUNDS.values()),
                 float(samples.norms.max()),
                 math.sqrt(float(samples.norms.square().mean())),

@@ -57,9 +57,16 @@ class CurvatureObserver:
         for name in snapshot.splits:
             if self.splits is not None and name not in self.splits:
                 continue
-            found = self._trackers.measure(snapshot, name, loss, num_samples=self._num_samples)
-            pair = found.pairs[0]
-            values = (found.value, found.bound, pair.delta, pair.residual, found.gradients, found.certified)
+            sharpness = self._trackers.measure(snapshot, name, loss, num_samples=self._num_samples)
+            pair = sharpness.pairs[0]
+            values = (
+                sharpness.value,
+                sharpness.bound,
+                pair.delta,
+                pair.residual,
+                sharpness.gradients,
+                sharpness.certified,
+            )
             row |= keyed(name, self.quantities, values)
         return row
 

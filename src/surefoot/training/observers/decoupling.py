@@ -41,11 +41,15 @@ class DecouplingObserver(Stateless):
         train = snapshot.splits["train"]
         row: dict[str, float] = {}
         for factor in self.factors:
-            found = decoupled(snapshot.model, loss, train.inputs, train.labels, logits=factor, tolerance=self.tolerance)
-            seen = Snapshot(snapshot.step, found.model, snapshot.objective, snapshot.splits, snapshot.process_group)
+            copy = decoupled(snapshot.model, loss, train.inputs, train.labels, logits=factor, tolerance=self.tolerance)
+            of_copy = Snapshot(snapshot.step, copy.model, snapshot.objective, snapshot.splits, snapshot.process_group)
             values: list[float] = []
             for split in ("train", "test"):
-                said = seen.predictions(split)
-                values += [float(ece(said, num_bins=self.num_bins)), float(nll(said)), float(mean_margin(said))]
-            row |= keyed(f"times-{factor:g}", self.quantities, [*values, found.ratio, found.balance, found.same])
+                predictions = of_copy.predictions(split)
+                values += [
+                    float(ece(predictions, num_bins=self.num_bins)),
+                    float(nll(predictions)),
+                    float(mean_margin(predictions)),
+                ]
+            row |= keyed(f"times-{factor:g}", self.quantities, [*values, copy.ratio, copy.balance, copy.same])
         return row

@@ -50,7 +50,7 @@ class RobustMarginsObserver(Stateless):
             with evaluating(snapshot.model):
                 snapshot.logits(name)  # Diverged where they are not finite
                 predictions = exact_predictions(snapshot.model, split.inputs, split.labels)
-                found = robust_margins(
+                margins = robust_margins(
                     snapshot.model,
                     split.inputs,
                     split.labels,
@@ -58,15 +58,15 @@ class RobustMarginsObserver(Stateless):
                     norm=self._norm,
                     num_steps=self._num_steps,
                 )
-            attacked = found.attacked
+            attacked = margins.attacked
             every = robust_calibration_certificates(
-                predictions, attacked, radius=self._radius, floor=found.floor, lipschitz=found.lipschitz
+                predictions, attacked, radius=self._radius, floor=margins.floor, lipschitz=margins.lipschitz
             )
-            moments = found.log_moments
+            moments = margins.log_moments
             gaps = [gap for _, gap in ece_by_decile(predictions, attacked)]
             values = (
                 *(moments.get(key, math.nan) for key in _MOMENTS.values()),
-                math.nan if found.lipschitz is None else float(found.lipschitz.max()),
+                math.nan if margins.lipschitz is None else float(margins.lipschitz.max()),
                 float(attacked.min()),
                 *(gaps + [math.nan] * len(DECILES))[: len(DECILES)],
                 sum(item.verdict == "fails" for item in every),

@@ -1,4 +1,4 @@
-"""What SAM's climb is proved to do, along training."""
+"""What SAM's perturbation is proved to do, along training."""
 
 import math
 from typing import Any
@@ -89,24 +89,24 @@ class SamTheoryObserver(Stateless):
         few = slice(start, start + self._num_samples)
         try:
             with evaluating(snapshot.model):
-                found = sam_certificates(snapshot.model, split.inputs[few], split.labels[few], **self._options)
+                theory = sam_certificates(snapshot.model, split.inputs[few], split.labels[few], **self._options)
         except FloatingPointError as error:
             raise Diverged(f"SAM's climb at step {snapshot.step}: {error}") from None
-        climb = found.ascent
-        floor = float(climb.kappa_min_floor.min())
+        ascent = theory.ascent
+        floor = float(ascent.kappa_min_floor.min())
         values = (
-            float(climb.kappa_min.min()),
+            float(ascent.kappa_min.min()),
             floor if math.isfinite(floor) else math.nan,
-            float(climb.kappa_min[0]),
-            float(climb.kappa_min[-1]),
-            straightness(climb.t, climb.kappa_min),
-            float(climb.directional.min()),
-            climb.threshold,
-            climb.rise,
-            climb.half_rise,
-            float((climb.perturbed_losses > climb.losses).double().mean()),
-            found.weight,
-            found.weight_floor if math.isfinite(found.weight_floor) else math.nan,
-            *(_CODES[item.verdict] for item in found.certificates),
+            float(ascent.kappa_min[0]),
+            float(ascent.kappa_min[-1]),
+            straightness(ascent.t, ascent.kappa_min),
+            float(ascent.directional.min()),
+            ascent.threshold,
+            ascent.rise,
+            ascent.half_rise,
+            float((ascent.perturbed_losses > ascent.losses).double().mean()),
+            theory.weight,
+            theory.weight_floor if math.isfinite(theory.weight_floor) else math.nan,
+            *(_CODES[item.verdict] for item in theory.certificates),
         )
         return keyed("train", self.quantities, values)

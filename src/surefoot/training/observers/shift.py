@@ -89,37 +89,39 @@ class ShiftObserver(Stateless):
         own = _images(test)
         row: dict[str, float] = {}
         for where, images in self._copies(own):
-            seen = _seen(snapshot, images, test.labels)
+            predictions = _predicted(snapshot, images, test.labels)
             values = (
-                accuracy(seen),
-                ece(seen, num_bins=self.num_bins),
-                ada_ece(seen, num_bins=self.num_bins),
-                math.nan if temperature is None else self._after(temperature, seen),
-                auroc_ood(clean, foreign=seen.confidence),
-                mean_confidence(seen),
+                accuracy(predictions),
+                ece(predictions, num_bins=self.num_bins),
+                ada_ece(predictions, num_bins=self.num_bins),
+                math.nan if temperature is None else self._after(temperature, predictions),
+                auroc_ood(clean, foreign=predictions.confidence),
+                mean_confidence(predictions),
             )
             row |= keyed(where, self.quantities, values)
         for where, images in self._others(own):
-            seen = _seen(snapshot, images, test.labels.new_zeros(len(images)))  # labels of which nothing is asked
-            apart = auroc_ood(clean, foreign=seen.confidence)
-            row |= keyed(where, self.quantities[-2:], (apart, mean_confidence(seen)))
+            predictions = _predicted(
+                snapshot, images, test.labels.new_zeros(len(images))
+            )  # labels of which nothing is asked
+            apart = auroc_ood(clean, foreign=predictions.confidence)
+            row |= keyed(where, self.quantities[-2:], (apart, mean_confidence(predictions)))
         return row
 
-    def _after(self, temperature: Map, seen: Predictions) -> Tensor:
-        return ece(Predictions(temperature(seen.exact), seen.labels), num_bins=self.num_bins)
+    def _after(self, temperature: Map, predictions: Predictions) -> Tensor:
+        return ece(Predictions(temperature(predictions.exact), predictions.labels), num_bins=self.num_bins)
 
     def _others(self, own: Tensor) -> Iterator[tuple[str, Tensor]]:
         for name in self._foreign:
-            yield name, self._held(name, partial(out_of_distribution_images, name, own))
+            yield name, self._cached(name, partial(out_of_distribution_images, name, own))
         for name in self._foreign_corrupted:
             yield from self._copies(out_of_distribution_images(name, own), prefix=f"{name}-")
 
     def _copies(self, images: Tensor, *, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
         for name, severity in self._kinds:
             where = f"{prefix}{name}-{severity}"
-            yield where, self._held(where, partial(corrupted, images, name, severity=severity, seed=self._seed))
+            yield where, self._cached(where, partial(corrupted, images, name, severity=severity, seed=self._seed))
 
-    def _held(self, where: str, make: Callable[[], Tensor]) -> Tensor:
+    def _cached(self, where: str, make: Callable[[], Tensor]) -> Tensor:
         """The images of that name, made once where they are asked for again."""
         if where in self._kept:
             return self._kept[where]
@@ -144,7 +146,7 @@ def _images(split: Split) -> Tensor:
     return split.scale.images(split.inputs)
 
 
-def _seen(snapshot: Snapshot, images: Tensor, labels: Tensor) -> Predictions:
+def _predicted(snapshot: Snapshot, images: Tensor, labels: Tensor) -> Predictions:
     """What the model says about such images: they are standardised as its own are."""
     scale = snapshot.splits["test"].scale
     assert scale is not None
