@@ -30,16 +30,16 @@ class Estimate:
     @classmethod
     def of(cls, values: Iterable[float]) -> "Estimate":
         """Mean, deviation and number of some values."""
-        found = list(values)
-        if not found:
+        numbers = list(values)
+        if not numbers:
             return cls(None, None, 0)
-        mean = sum(found) / len(found)
-        if len(found) == 1:
+        mean = sum(numbers) / len(numbers)
+        if len(numbers) == 1:
             return cls(mean, None, 1)
-        return cls(mean, (sum((value - mean) ** 2 for value in found) / (len(found) - 1)) ** 0.5, len(found))
+        return cls(mean, (sum((value - mean) ** 2 for value in numbers) / (len(numbers) - 1)) ** 0.5, len(numbers))
 
     @classmethod
-    def known(cls, values: Iterable[float]) -> "Estimate":
+    def of_measured(cls, values: Iterable[float]) -> "Estimate":
         """The same of those values that are numbers: NaN is a value that was not measured."""
         return cls.of(value for value in values if not math.isnan(value))
 

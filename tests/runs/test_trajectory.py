@@ -32,7 +32,7 @@ def test_ends_peaks_and_parts() -> None:
     assert RUN.interpolated == 10
     assert RUN.part(RUN["test/ece"] > 0.2).steps.tolist() == [10, 20]
     assert RUN.part(slice(1, None)).at(0)["step"] == 2
-    assert [column.tolist() for column in RUN.known("step", "test/ece")] == [[0, 10, 20], [0.1, 0.3, 0.3]]
+    assert [column.tolist() for column in RUN.measured("step", "test/ece")] == [[0, 10, 20], [0.1, 0.3, 0.3]]
     assert "late" in RUN
     assert "never" not in RUN
     assert (RUN.has("late"), RUN.has("late", "never")) == (True, False)

@@ -75,7 +75,7 @@ def series(run: Trajectory | None, key: str) -> list[tuple[int, float]]:
     """The steps at which a quantity was measured, with its values."""
     if run is None:
         return []
-    steps, values = run.known("step", key)
+    steps, values = run.measured("step", key)
     return [(int(step), value) for step, value in zip(steps.tolist(), values.tolist(), strict=True)]
 
 

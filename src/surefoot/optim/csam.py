@@ -73,7 +73,7 @@ class CSAM(SAM):
         self.full_gap = full_gap
         self.num_steps = 0
         self.gap: float | None = None  # confidence minus accuracy
-        self._told = False
+        self._given = False
         self._asked = False
 
     @property
@@ -83,13 +83,13 @@ class CSAM(SAM):
             return 0.0
         if self.full_gap is None:
             return self.gamma
-        return self.gamma * min(max((self.gap or 0.0) / self.full_gap, 0.0), 1.0)
+        return self.gamma * min(max((0.0 if self.gap is None else self.gap) / self.full_gap, 0.0), 1.0)
 
     def tell_gap(self, gap: float) -> None:
         """Use this confidence minus accuracy, of held-out data say, instead of that of the batches, from now on."""
         if not -1 <= gap <= 1:
             raise ValueError(f"`gap` must lie in [-1, 1], got {gap}.")
-        self.gap, self._told = float(gap), True
+        self.gap, self._given = float(gap), True
 
     def per_sample(self, logits: Tensor, labels: Tensor) -> Tensor:
         """The plain loss in the first pass, the weighted one uphill."""
@@ -97,7 +97,7 @@ class CSAM(SAM):
             raise ValueError(f"CSAM needs class labels [N], got shape {list(labels.shape)} of {labels.dtype}.")
         self._asked = True
         if not self._away:
-            if self.full_gap is not None and not self._told and torch.is_grad_enabled():
+            if self.full_gap is not None and not self._given and torch.is_grad_enabled():
                 self._measure(logits.detach(), labels)
             return super().per_sample(logits, labels)
         gamma = self.gamma_now
@@ -132,8 +132,8 @@ class CSAM(SAM):
         super()._descend()
 
     def _memory(self) -> dict[str, Any]:
-        return {"num_steps": self.num_steps, "gap": self.gap, "told": self._told}
+        return {"num_steps": self.num_steps, "gap": self.gap, "told": self._given}
 
     def _remember(self, memory: dict[str, Any]) -> None:
         self.num_steps = memory.get("num_steps", 0)
-        self.gap, self._told = memory.get("gap"), memory.get("told", False)
+        self.gap, self._given = memory.get("gap"), memory.get("told", False)

@@ -231,7 +231,7 @@ def _dash(runs: Sequence[Trajectory], run: Trajectory) -> int:
 
 
 def _values(runs: Sequence[Trajectory], key: str) -> list[float]:
-    return [value for run in runs for value in run.known(key)[0].tolist()]
+    return [value for run in runs for value in run.measured(key)[0].tolist()]
 
 
 def _short(value: float, *, digits: int = 7) -> float | None:

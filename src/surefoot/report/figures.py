@@ -52,7 +52,7 @@ def phase_axes(runs: Sequence[Trajectory], split: str, ax: "Axes") -> None:
 def fan_axes(run: Trajectory, split: str, ax: "Axes") -> None:
     """Draw the quantiles of the margin over the steps of one run: line the median, dotted the smallest."""
     for low, opacity in (("q01", 0.15), ("q05", 0.2), ("q25", 0.3)):
-        steps, bottom, top = run.known("step", f"{split}/margin_{low}", f"{split}/margin_q75")
+        steps, bottom, top = run.measured("step", f"{split}/margin_{low}", f"{split}/margin_q75")
         ax.fill_between(steps, bottom, top, color=UNDER, alpha=opacity, lw=0)
     ax.plot(*series(run, "step", f"{split}/margin_q50"), color=UNDER, linewidth=1)
     ax.plot(*series(run, "step", f"{split}/margin_min"), color=UNDER, linewidth=1, linestyle=":")

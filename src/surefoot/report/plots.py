@@ -75,5 +75,5 @@ def figure_bytes(draw: "Callable[[Figure], None]", *, size: tuple[float, float],
 
 def series(run: Trajectory, x: str, y: str) -> tuple[list[float], list[float]]:
     """Two quantities at the steps where both were measured."""
-    first, second = run.known(x, y)
+    first, second = run.measured(x, y)
     return first.tolist(), second.tolist()

@@ -118,7 +118,8 @@ class RunRecorder:
 
     def _lowest(self) -> float:
         best = selected(self.folder.rows()[0])
-        return math.inf if best is None else best[JUDGE] or 0.0
+        lowest = None if best is None else best[JUDGE]
+        return math.inf if lowest is None else lowest
 
     def _between(self) -> bool:
         now = time.monotonic()

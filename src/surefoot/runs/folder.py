@@ -76,8 +76,8 @@ class RunFolder(StoredRun):
     @property
     def status(self) -> str:
         """As of any stored run; absent where there is no run.json."""
-        known = self._record is not None or (self.path / "run.json").exists()
-        return super().status if known else "absent"
+        present = self._record is not None or (self.path / "run.json").exists()
+        return super().status if present else "absent"
 
     def write_record(self, record: Mapping[str, Any]) -> None:
         """Replace run.json."""

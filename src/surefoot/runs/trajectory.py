@@ -56,7 +56,7 @@ class Trajectory:
         """Whether each of these quantities was measured at some step."""
         return all(bool(np.isfinite(self[key]).any()) for key in keys)
 
-    def known(self, *keys: str) -> list[Column]:
+    def measured(self, *keys: str) -> list[Column]:
         """These quantities at the steps where all of them were measured."""
         columns = [self[key] for key in keys]
         where = np.logical_and.reduce([np.isfinite(column) for column in columns])

@@ -170,8 +170,8 @@ class Comparison:
         shown = self._shown(runs)
         rows: list[tuple[Cell, ...]] = []
         for method, group in groups.items():
-            cells = [Estimate.known(scale_of(key) * run.last(key) for run in group) for key in shown]
-            rows.append((method, *cells, Estimate.known(100 * overconfidence(run) for run in group)))
+            cells = [Estimate.of_measured(scale_of(key) * run.last(key) for run in group) for key in shown]
+            rows.append((method, *cells, Estimate.of_measured(100 * overconfidence(run) for run in group)))
         return Table(
             name="scores",
             title="On the test set after the last step, mean and deviation over seeds",

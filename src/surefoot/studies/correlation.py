@@ -78,12 +78,12 @@ def correlation_of(
 
 def pearson(run: Trajectory, first: str, second: str) -> float | None:
     """Pearson's r of two quantities over the steps that have both; None where these are few or one does not vary."""
-    return r_of(*(column.tolist() for column in run.known(first, second)), fewest=FEWEST)
+    return r_of(*(column.tolist() for column in run.measured(first, second)), fewest=FEWEST)
 
 
 def spearman(run: Trajectory, first: str, second: str) -> float | None:
     """Spearman's rank correlation, likewise."""
-    return r_of(*(ranks(column.tolist()) for column in run.known(first, second)), fewest=FEWEST)
+    return r_of(*(ranks(column.tolist()) for column in run.measured(first, second)), fewest=FEWEST)
 
 
 def r_of(first: Sequence[float], second: Sequence[float], *, fewest: int = 2) -> float | None:

@@ -74,19 +74,19 @@ def measured(spec: RunSpec) -> Cost:
         begun = time.monotonic()
         result = run(short, folder)
         wall = time.monotonic() - begun
-        rows, _ = folder.rows()
+        trajectory, _ = folder.observed()
         times = folder.path / "times.jsonl"
         clock = [json.loads(line) for line in times.read_text().splitlines()] if times.exists() else []
     if result.status != "done":  # it would end as early in the study
         return Cost(wall, 0.0, 0.0, 0.0, 1.0, failure=f"{result.status}: {result.reason}")
     first, last = clock[0], clock[-1]
     before = clock[-2]
-    gradients = [row["gradients"] or 0.0 for row in rows]
+    gradients = trajectory["gradients"].tolist()
     training = (last["seconds"] - before["seconds"]) - (last["observing"] - before["observing"])
     return Cost(
         start=max(wall - last["seconds"], 0.0),
         first_observation=first["observing"],
         observation=(last["observing"] - first["observing"]) / (len(clock) - 1),
         gradient=max(training, 0.0) / (gradients[-1] - gradients[-2]),
-        gradients_per_step=gradients[-1] / (rows[-1]["step"] or 1.0),
+        gradients_per_step=gradients[-1] / max(trajectory.last("step"), 1.0),
     )

@@ -61,10 +61,12 @@ def plan(
     cost_of = costs((trial.spec for trial in todo), on_progress=in_time)
     took = time.monotonic() - begun
     each = {trial.id: cost_of[kind(trial.spec)].of(trial.spec) for trial in todo}
-    chosen = list(todo) if seconds is None else _fitting(specs, todo, each, num_workers, seconds - took)
-    if todo and not chosen:
-        least = format_duration(min(each.values()) + took)
-        raise ValueError(f"`budget` must be at least about {least}, got {format_duration(seconds or 0)}: no run fits.")
+    chosen = list(todo)
+    if seconds is not None:
+        chosen = _fitting(specs, todo, each, num_workers, seconds - took)
+        if todo and not chosen:
+            least = format_duration(min(each.values()) + took)
+            raise ValueError(f"`budget` must be at least about {least}, got {format_duration(seconds)}: no run fits.")
     ids = {trial.id for trial in chosen}
     failures = Counter(cost.failure for cost in cost_of.values() if cost.failure)
     return Plan(

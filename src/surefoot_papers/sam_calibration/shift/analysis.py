@@ -88,6 +88,6 @@ def _cells(runs: Sequence[Trajectory], method: str, where: str) -> list[Cell]:
     group = [run for run in runs if method_of(run.spec) == method]
     keys = [f"{where}/{quantity}" for quantity in QUANTITIES]
     return [
-        *(Estimate.known(scale_of(key) * run.last(key) for run in group) for key in keys),
-        Estimate.known(100 * (run.last(f"{where}/confidence") - run.last(f"{where}/accuracy")) for run in group),
+        *(Estimate.of_measured(scale_of(key) * run.last(key) for run in group) for key in keys),
+        Estimate.of_measured(100 * (run.last(f"{where}/confidence") - run.last(f"{where}/accuracy")) for run in group),
     ]

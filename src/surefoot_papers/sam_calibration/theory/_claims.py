@@ -69,7 +69,7 @@ def quotient(over: Column, under: Column) -> Column:
 
 def measured_values(runs: Iterable[Trajectory], key: str) -> list[float]:
     """A quantity of runs at all their steps that have it."""
-    return [value for run in runs for value in run.known(f"train/{key}")[0].tolist()]
+    return [value for run in runs for value in run.measured(f"train/{key}")[0].tolist()]
 
 
 def _rho(run: Trajectory) -> float:
@@ -116,7 +116,7 @@ def _proved(name: str, statement: str, key: str, runs: Sequence[Trajectory]) -> 
 
 def _falls(runs: Sequence[Trajectory]) -> Iterator[Claim]:
     """Whether kappa_min is lower where the climb ends, and whether it goes there straight."""
-    pairs = [run.known("train/sam_kappa_start", "train/sam_kappa_end") for run in runs]
+    pairs = [run.measured("train/sam_kappa_start", "train/sam_kappa_end") for run in runs]
     starts, ends = (_joined(pair[place] for pair in pairs) for place in (0, 1))
     if not len(ends):
         return
@@ -137,7 +137,7 @@ def _falls(runs: Sequence[Trajectory]) -> Iterator[Claim]:
 
 def _spared(runs: Sequence[Trajectory]) -> Iterator[Claim]:
     """Whether the climb spares single samples where it lowers the geometric mean of their probabilities."""
-    pairs = [run.known("train/sam_lowered", "train/sam_rise") for run in runs]
+    pairs = [run.measured("train/sam_lowered", "train/sam_rise") for run in runs]
     shares = _joined(lowered[rise > 0] for lowered, rise in pairs).tolist()
     if not shares:
         return

@@ -81,6 +81,6 @@ def _path_cells(run: Trajectory) -> list[Cell]:
         quotient(run["train/sam_lambda"], run["train/sam_lambda_0"]),
         quotient(run["train/sam_rise"], run["train/sam_half_rise"]),
     )
-    smallest, along, *others = (Estimate.known(column.tolist()) for column in columns)
+    smallest, along, *others = (Estimate.of_measured(column.tolist()) for column in columns)
     largest = float(np.nanmax(inside)) if np.isfinite(inside).any() else None
     return [smallest, along, largest, *others]

@@ -75,7 +75,7 @@ def along(key: str) -> Value:
     """The mean over the moments after the first step; NaN where none was measured."""
 
     def mean(run: Trajectory) -> float:
-        steps, values = run.known("step", key)
+        steps, values = run.measured("step", key)
         later = values[steps > 0].tolist()
         return sum(later) / len(later) if later else math.nan
 
@@ -95,7 +95,7 @@ def mean_by_step(runs: Sequence[Trajectory], key: str) -> dict[float, float]:
     """The mean of a quantity over runs at each observed step after the first, in the order of the steps."""
     by_step: dict[float, list[float]] = {}
     for run in runs:
-        for step, value in zip(*(column.tolist() for column in run.known("step", key)), strict=True):
+        for step, value in zip(*(column.tolist() for column in run.measured("step", key)), strict=True):
             if step > 0:
                 by_step.setdefault(step, []).append(value)
     return {step: sum(values) / len(values) for step, values in sorted(by_step.items())}

@@ -37,7 +37,7 @@ def shares(run: Trajectory) -> dict[str, float] | None:
     The share of a part is its covariance with log sharpness over the latter's variance, over the observations that
     have all three.
     """
-    sharpness, moment, c_j = run.known("train/certified_sharpness", "train/log_margin_moment", "train/c_j")
+    sharpness, moment, c_j = run.measured("train/certified_sharpness", "train/log_margin_moment", "train/c_j")
     where = (sharpness > 0) & (c_j > 0)
     if np.count_nonzero(where) < FEWEST:
         return None

@@ -149,7 +149,7 @@ def _worst_tenth(along: Sequence[Trajectory]) -> Iterator[Claim]:
             f"worst-tenth-of-margins/{split}",
             f"the worst tenth of the margins carries most of Q after the last step: {split} set",
             most,
-            f"in {sum(most)} of {len(most)} runs; its share {Estimate.known(ends)}",
+            f"in {sum(most)} of {len(most)} runs; its share {Estimate.of_measured(ends)}",
         )
 
 
@@ -190,7 +190,7 @@ def _tighter(run: Trajectory) -> tuple[list[float], list[float]]:
     elsewhere: list[float] = []
     for split in ("train", "test"):
         keys = ("confidence", "accuracy", "bound_sharpness", "bound_sharpness_free")
-        confidence, accuracy, bound, free = run.known(*(f"{split}/{key}" for key in keys))
+        confidence, accuracy, bound, free = run.measured(*(f"{split}/{key}" for key in keys))
         confident = confidence - accuracy > CONFIDENT
         wrong += (bound[confident & (free > 0)] / free[confident & (free > 0)]).tolist()
         elsewhere += (bound[~confident & (free > 0)] / free[~confident & (free > 0)]).tolist()

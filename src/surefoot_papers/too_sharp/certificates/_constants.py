@@ -63,7 +63,7 @@ def architectures(runs: Sequence[Trajectory]) -> Table:
         last = min(int(run.steps[-1]) for run in own)
         for widths in shapes:
             group = [run.part(run.steps <= last) for run in own if widths_of(run) == widths]
-            cells = [Estimate.known(pick(run[key]) for run in group) for key, pick in _SHOWN]
+            cells = [Estimate.of_measured(pick(run[key]) for run in group) for key, pick in _SHOWN]
             rows.append((optimizer, len(widths), widths[0] if widths else 0, *cells, last, len(group)))
     return Table(
         name="architectures",

@@ -68,7 +68,7 @@ def proxies(runs: Sequence[Trajectory]) -> Table | None:
 
 
 def _errors(run: Trajectory, estimate: str, exact: str, *, logs: bool) -> list[float]:
-    pairs = zip(*(column.tolist() for column in run.known(estimate, exact)), strict=True)
+    pairs = zip(*(column.tolist() for column in run.measured(estimate, exact)), strict=True)
     if logs:
         return [guess - true for guess, true in pairs]
     return [math.log(guess / true) for guess, true in pairs if guess > 0 and true > 0]
@@ -78,5 +78,5 @@ def _regime(run: Trajectory, estimate: str) -> str | None:
     keys = next((keys for beginning, keys in _CALLS.items() if estimate.startswith(beginning)), None)
     if keys is None:
         return None
-    call, least = run.known(*keys)
+    call, least = run.measured(*keys)
     return f"{int(((call > 0) == (least > 0)).sum())} of {len(call)}"

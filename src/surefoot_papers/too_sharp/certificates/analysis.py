@@ -46,14 +46,14 @@ def outcome(runs: Iterable[Trajectory]) -> Outcome:
 
 def _slack(run: Trajectory, split: str, bound: str) -> list[float]:
     """The bound over what it bounds, at the observed steps where neither is 0."""
-    value, limit = run.known(f"{split}/{BOUNDS[bound][0]}", f"{split}/{bound}")
+    value, limit = run.measured(f"{split}/{BOUNDS[bound][0]}", f"{split}/{bound}")
     where = (value != 0) & (limit != 0)
     slack: list[float] = (limit[where] / value[where]).tolist()
     return slack
 
 
 def _failures(run: Trajectory, split: str) -> str | None:
-    counts = run.known(f"{split}/failed")[0]
+    counts = run.measured(f"{split}/failed")[0]
     return f"{int(counts.sum())} in {len(counts)} steps" if len(counts) else None
 
 

@@ -145,10 +145,10 @@ def _peaks(runs: Sequence[Trajectory], optimizers: Sequence[str]) -> Table:
 def _peak_cells(group: Sequence[Trajectory]) -> tuple[Cell, ...]:
     ece, sharpness = (_at_peak(group, key) for key in ("train/ece", "train/ggn_sharpness"))
     return (
-        Estimate.known(there["train/ece"] for there in ece),
-        Estimate.known(there["train/confidence"] - there["train/accuracy"] for there in ece),
+        Estimate.of_measured(there["train/ece"] for there in ece),
+        Estimate.of_measured(there["train/confidence"] - there["train/accuracy"] for there in ece),
         _median_step([there["step"] for there in ece]),
-        Estimate.known(there["train/ggn_sharpness"] for there in sharpness),
+        Estimate.of_measured(there["train/ggn_sharpness"] for there in sharpness),
         _median_step([there["step"] for there in sharpness]),
     )
 
@@ -164,8 +164,8 @@ def _end_cells(group: Sequence[Trajectory]) -> tuple[Cell, ...]:
     reached = [float(run.interpolated) for run in group if run.interpolated is not None]
     return (
         f"{_median_step(reached)} ({len(reached)} of {len(group)})" if reached else None,
-        Estimate.known(run.last("test/ece") for run in group),
-        Estimate.known(run.last("test/accuracy") for run in group),
+        Estimate.of_measured(run.last("test/ece") for run in group),
+        Estimate.of_measured(run.last("test/accuracy") for run in group),
     )
 
 

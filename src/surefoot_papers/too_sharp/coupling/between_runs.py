@@ -18,7 +18,7 @@ def rank_between(runs: Sequence[Trajectory], optimizer: str, *, sampling: Sampli
     """
     by_lr: dict[float, list[tuple[float, float]]] = {}
     for run in runs:
-        sharpness, error = run.window(sampling).known("train/ggn_sharpness", "train/ece")
+        sharpness, error = run.window(sampling).measured("train/ggn_sharpness", "train/ece")
         if run.optimizer == optimizer and len(sharpness):
             by_lr.setdefault(run.lr, []).append((float(sharpness.mean()), float(error.mean())))
     means = np.array([np.mean(values, axis=0) for values in by_lr.values()]).reshape(-1, 2)

@@ -41,7 +41,7 @@ def _copies(runs: Sequence[Trajectory]) -> Table:
         own = [run for run in runs if run.spec.variant == optimizer]
         for factor in factors(own):
             same = [run for run in own if same_sharpness(run, factor)]
-            cells = [Estimate.known(run.last(f"{factor}/{key}") for run in same) for key in SHOWN]
+            cells = [Estimate.of_measured(run.last(f"{factor}/{key}") for run in same) for key in SHOWN]
             times = float(factor.removeprefix("times-"))
             rows.append((optimizer, times, f"{len(same)} of {len(own)}", *cells))
     return Table(

@@ -51,7 +51,7 @@ def _table(runs: Sequence[Trajectory]) -> Table:
                 2 / run.lr,
                 int(there.steps[0]) if len(there) else None,
                 *(over_edge(run, key) for key in KINDS.values()),
-                Estimate.known(run["train/hessian_certified"].tolist()).mean,
+                Estimate.of_measured(run["train/hessian_certified"].tolist()).mean,
             )
         )
     return Table(

@@ -56,7 +56,7 @@ def at_the_edge(run: Trajectory) -> Trajectory:
 
 def over_edge(run: Trajectory, key: str) -> Estimate:
     """A curvature in units of 2 / lr, its mean over the observations at the edge."""
-    return Estimate.known((at_the_edge(run)[key] / (2 / run.lr)).tolist())
+    return Estimate.of_measured((at_the_edge(run)[key] / (2 / run.lr)).tolist())
 
 
 def _claim(id: str, statement: str, ratio: Estimate, holds: bool) -> Claim:

@@ -55,11 +55,11 @@ def _profile(runs: Sequence[Trajectory], variants: Sequence[str]) -> Table:
                 (
                     variant,
                     lr,
-                    Estimate.known(map(peak_ece, group)),
-                    Estimate.known(map(mean_ece, group)),
+                    Estimate.of_measured(map(peak_ece, group)),
+                    Estimate.of_measured(map(mean_ece, group)),
                     f"{sum(reached) / len(reached):.0f} ({len(reached)} of {len(group)})" if reached else None,
-                    Estimate.known(map(peak_sharpness, group)),
-                    *(Estimate.known(run.last(key) for run in group) for key in _ENDS.values()),
+                    Estimate.of_measured(map(peak_sharpness, group)),
+                    *(Estimate.of_measured(run.last(key) for run in group) for key in _ENDS.values()),
                 )
             )
     return Table(

@@ -31,7 +31,7 @@ def peak_sharpness(run: Trajectory) -> float:
 
 def mean_along(run: Trajectory, key: str) -> float:
     """The area under a quantity over steps (trapezoids between observations), divided by the number of steps."""
-    steps, values = (column.tolist() for column in run.known("step", key))
+    steps, values = (column.tolist() for column in run.measured("step", key))
     if not steps:
         return math.nan
     points = list(zip(steps, values, strict=True))
@@ -66,7 +66,7 @@ def decay(run: Trajectory) -> int | None:
 
 def rises(run: Trajectory) -> float:
     """The share of equally spaced observations at which training loss is higher than at the one before."""
-    (losses,) = run.window("equal").known("train/nll")
+    (losses,) = run.window("equal").measured("train/nll")
     return float(np.mean(losses[1:] > losses[:-1])) if len(losses) > 1 else math.nan
 
 

@@ -197,7 +197,7 @@ def _choices(runs: Sequence[Trajectory]) -> Table:
 
 
 def _mean_and_deviation(values: Sequence[float]) -> str | None:
-    over = Estimate.known(values)
+    over = Estimate.of_measured(values)
     if over.mean is None:
         return None
     return f"{over.mean:.4g}" + ("" if over.std is None else f" ± {over.std:.2g}") + f" (n={over.n})"
