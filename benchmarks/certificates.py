@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from _record import benchmark_parser, provenance, write_tables
 from _timing import cpu_seconds, median_and_range
-from torch import nn
+from torch import Tensor, nn
 
 from surefoot.attack import worst_shift
 from surefoot.curvature import GGN, eigenpairs
@@ -39,6 +39,58 @@ from surefoot.theory import (
 
 RADIUS = 0.1
 LR = 2 / 40
+Work = Callable[[], Any]
+
+
+def measured_parts(model: nn.Module, inputs: Tensor, labels: Tensor) -> tuple[dict[str, Work], dict[str, Work]]:
+    """All certificates by name, and beside them the attack and the cheap estimates."""
+
+    def sharpness() -> float:
+        matrix = GGN(model, CrossEntropy(), inputs, labels)
+        return eigenpairs(matrix.__matmul__, matrix.like, tolerance=0.01)[0].value
+
+    with torch.no_grad():
+        predictions = Predictions(model(inputs), labels)
+    samples, value = sample_curvature(model, inputs), sharpness()
+    attacked = worst_shift(model, inputs, labels, radius=RADIUS, num_steps=20).margin.minimum(predictions.margin)
+    floor = robust_margin_floor(model, inputs, labels, radius=RADIUS, norm="l2")
+    slopes = margin_lipschitz(model, labels, norm="l2")
+
+    def shift() -> None:
+        worst_shift(model, inputs, labels, radius=RADIUS, num_steps=20)
+
+    def calibration() -> None:
+        fresh = Predictions(predictions.logits, labels)  # nothing of it computed yet
+        calibration_certificates(fresh)
+        tail(fresh.margin)
+
+    parts: dict[str, Work] = {
+        "calibration side: B.1-B.3, 4.1 (i), 4.2 (i), (v), ours, tail": calibration,
+        "||J_i|| and the sharpness of every sample": lambda: sample_curvature(model, inputs),
+        "the sharpness, certified to 1 % at 95 %": sharpness,
+        "curvature side from these: B.4, B.6, 4.1 (ii), 4.2 (ii), (iii), ours": lambda: curvature_certificates(
+            Predictions(predictions.logits, labels), samples, value, attacked=attacked
+        ),
+        "robust margins from below, and L_m": lambda: (
+            robust_margin_floor(model, inputs, labels, radius=RADIUS, norm="l2"),
+            margin_lipschitz(model, labels, norm="l2"),
+        ),
+        "robust side from these: B.5, B.7, 4.1 (i), 4.2 (iv)": lambda: robust_calibration_certificates(
+            predictions, attacked, radius=RADIUS, floor=floor, lipschitz=slopes
+        ),
+        "SAM's climb on 64 samples, 5 points of its path: lemmas 1-2, theorems 1-3": lambda: sam_certificates(
+            model, inputs[:64], labels[:64], rho=0.05, num_points=5
+        ),
+    }
+    apart = {"the attack (10 rivals, then 2 x 20 steps), apart": shift}
+    estimates: dict[str, Work] = {
+        "estimate: tail and bound from 64 samples": lambda: mini_batch(model, inputs, labels, size=64, seed=0),
+        "estimate: sharpness of every sample by rank 1": lambda: low_rank_sharpness(model, inputs, rank=1),
+        "estimate: robust margins by input gradients": lambda: input_gradient_margins(
+            model, inputs, labels, radius=RADIUS, norm="l2"
+        ),
+    }
+    return parts, {**apart, **estimates}
 
 
 def main() -> None:
@@ -65,52 +117,10 @@ def main() -> None:
         with torch.no_grad():
             return Predictions(model(inputs), labels)
 
-    def sharpness() -> float:
-        matrix = GGN(model, CrossEntropy(), inputs, labels)
-        return eigenpairs(matrix.__matmul__, matrix.like, tolerance=0.01)[0].value
-
-    predictions, samples, value = forward(), sample_curvature(model, inputs), sharpness()
-    attacked = worst_shift(model, inputs, labels, radius=RADIUS, num_steps=20).margin.minimum(predictions.margin)
-    floor = robust_margin_floor(model, inputs, labels, radius=RADIUS, norm="l2")
-    slopes = margin_lipschitz(model, labels, norm="l2")
-
-    def shift() -> None:
-        worst_shift(model, inputs, labels, radius=RADIUS, num_steps=20)
-
-    def calibration() -> None:
-        fresh = Predictions(predictions.logits, labels)  # nothing of it computed yet
-        calibration_certificates(fresh)
-        tail(fresh.margin)
-
-    parts: dict[str, Callable[[], Any]] = {
-        "calibration side: B.1-B.3, 4.1 (i), 4.2 (i), (v), ours, tail": calibration,
-        "||J_i|| and the sharpness of every sample": lambda: sample_curvature(model, inputs),
-        "the sharpness, certified to 1 % at 95 %": sharpness,
-        "curvature side from these: B.4, B.6, 4.1 (ii), 4.2 (ii), (iii), ours": lambda: curvature_certificates(
-            Predictions(predictions.logits, labels), samples, value, attacked=attacked
-        ),
-        "robust margins from below, and L_m": lambda: (
-            robust_margin_floor(model, inputs, labels, radius=RADIUS, norm="l2"),
-            margin_lipschitz(model, labels, norm="l2"),
-        ),
-        "robust side from these: B.5, B.7, 4.1 (i), 4.2 (iv)": lambda: robust_calibration_certificates(
-            predictions, attacked, radius=RADIUS, floor=floor, lipschitz=slopes
-        ),
-        "SAM's climb on 64 samples, 5 points of its path: lemmas 1-2, theorems 1-3": lambda: sam_certificates(
-            model, inputs[:64], labels[:64], rho=0.05, num_points=5
-        ),
-    }
-    apart = {"the attack (10 rivals, then 2 x 20 steps), apart": shift}
-    estimates: dict[str, Callable[[], Any]] = {
-        "estimate: tail and bound from 64 samples": lambda: mini_batch(model, inputs, labels, size=64, seed=0),
-        "estimate: sharpness of every sample by rank 1": lambda: low_rank_sharpness(model, inputs, rank=1),
-        "estimate: robust margins by input gradients": lambda: input_gradient_margins(
-            model, inputs, labels, radius=RADIUS, norm="l2"
-        ),
-    }
+    parts, beside = measured_parts(model, inputs, labels)
     rows = []
     total: list[float] = [0.0] * arguments.repeats
-    for name, work in {**parts, **apart, **estimates}.items():
+    for name, work in {**parts, **beside}.items():
         work()
         costs = []
         for repeat in range(arguments.repeats):

@@ -293,9 +293,12 @@ def tracking(case: Case, kind: str, tools: dict[str, Any]) -> tuple[list[tuple[C
     for tool, costs in peers.items():
         if costs:
             rows.append((kind, tool, f"{statistics.mean(costs):.1f}", "-", len(costs)))
-    proved, quick = measured.values()
+    return rows, summarised(kind, *measured.values(), errors=errors)
+
+
+def summarised(kind: str, proved: list[Tracked], quick: list[Tracked], *, errors: list[float]) -> str:
     values = [of.value for of in proved]
-    summary = (
+    return (
         f"{kind}: {sum(of.certified for of in proved)} of {len(proved)} values certified at 95 %. Stopped on the "
         f"residual, {sum(of.pairs[0].converged for of in quick)} of {len(quick)} reached it; the risk they state is "
         f"{statistics.median(of.pairs[0].delta for of in quick):.2f} in the median, and at most 5 % for "
@@ -303,7 +306,6 @@ def tracking(case: Case, kind: str, tools: dict[str, Any]) -> tuple[list[tuple[C
         f"Sharpness from {values[0]:.1f} over {max(values):.1f} to {values[-1]:.1f}, 2/lr = {2 / LR:.0f}, "
         f"first above it at step {next((10 * k for k, v in enumerate(values) if v > 2 / LR), None)}."
     )
-    return rows, summary
 
 
 def warm_pair(case: Case, kind: str, vector: Tensor) -> float:

@@ -69,18 +69,8 @@ def eigenpairs(
         (True, True)
     """
     signs = look_up("end of the spectrum", which, _SIGNS)
-    size = like.numel()
-    if not 1 <= num <= size:
-        raise ValueError(f"`num` must lie in 1..{size}, got {num}.")
-    if num > 1 and len(signs) == 2:
-        raise ValueError("`num` must be 1 for the largest magnitude: ask for several at each end instead.")
+    _check_request(like.numel(), signs, num=num, start=start, max_matvecs=max_matvecs, generator=generator)
     check_accuracy(tolerance, delta, stop)
-    if start is not None and (start.ndim != 2 or start.shape[1] != size or not bool(start.any())):
-        raise ValueError(f"`start` must have shape [R, {size}] and not be zero, got {list(start.shape)}.")
-    if start is not None and generator is None:
-        raise ValueError("`start` needs a `generator`, and one that had no part in making it: the proof rests on that.")
-    if max_matvecs < num:
-        raise ValueError(f"`max_matvecs` must be at least `num`, {num}, got {max_matvecs}.")
     search = EigenSearch(
         space=BandLanczos((lambda v: -matvec(v)) if signs == (-1.0,) else matvec),
         like=like,
@@ -96,6 +86,27 @@ def eigenpairs(
     while not search.settled and not search.out_of_products and search.space.num_matvecs < max_matvecs:
         search.step()
     return search.pairs(num + guards, sign=signs[0])
+
+
+def _check_request(
+    size: int,
+    signs: tuple[float, ...],
+    *,
+    num: int,
+    start: Tensor | None,
+    max_matvecs: int,
+    generator: torch.Generator | None,
+) -> None:
+    if not 1 <= num <= size:
+        raise ValueError(f"`num` must lie in 1..{size}, got {num}.")
+    if num > 1 and len(signs) == 2:
+        raise ValueError("`num` must be 1 for the largest magnitude: ask for several at each end instead.")
+    if start is not None and (start.ndim != 2 or start.shape[1] != size or not bool(start.any())):
+        raise ValueError(f"`start` must have shape [R, {size}] and not be zero, got {list(start.shape)}.")
+    if start is not None and generator is None:
+        raise ValueError("`start` needs a `generator`, and one that had no part in making it: the proof rests on that.")
+    if max_matvecs < num:
+        raise ValueError(f"`max_matvecs` must be at least `num`, {num}, got {max_matvecs}.")
 
 
 def check_accuracy(tolerance: float, delta: float, stop: str) -> None:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from surefoot.curvature import Hessian, eigenpairs, random_source
+from surefoot.curvature import Eigenpair, Hessian, eigenpairs, random_source
 from surefoot.curvature.eigen import check_accuracy
 from surefoot.curvature.matrix import differentiable_eval
 from surefoot.eval_mode import refuse_training
@@ -89,22 +89,13 @@ def ascent(
     max_products: int = 100,
     seed: int = 0,
 ) -> Ascent:
-    """Climb as SAM does from one batch, and look at `num_points` evenly spaced points of the way.
+    """Perturb the weights as SAM does on one batch, and measure curvature at `num_points` evenly spaced points.
 
     Batch norm and dropout must be in eval mode. One process only; the model is left as found: weights to the bit,
     gradients, buffers, mode, generators. `tolerance` and `max_products` are those of `eigenpairs` at each point;
     `delta` is shared out evenly among the points. Costs a Hessian and up to `max_products` + 1 products per point.
     """
-    if not 0 < rho < math.inf:
-        raise ValueError(f"`rho` must be positive and finite, got {rho}.")
-    if num_points < 2:
-        raise ValueError(f"`num_points` must be at least 2, for both ends of the path, got {num_points}.")
-    if max_products < 1:
-        raise ValueError(f"`max_products` must be at least 1, got {max_products}.")
-    if len(labels) < 1 or len(inputs) != len(labels):
-        raise ValueError(
-            f"`labels` must hold one label per input and at least one, got {len(labels)} for {len(inputs)} inputs."
-        )
+    _check(inputs, labels, rho=rho, num_points=num_points, max_products=max_products)
     check_accuracy(tolerance, delta, "bound")
     refuse_training(model)
     with differentiable_eval(model):
@@ -112,27 +103,17 @@ def ascent(
         params, gradient = _gradient(model, inputs, labels)
         norm = float(gradient.norm())
         if norm == 0:
-            raise ValueError("The gradient of the batch is zero, so there is no way up.")
+            raise ValueError("The gradient of the batch is zero, so there is no direction of ascent.")
         uphill = gradient / norm
         with displaced(params, by=unflat(rho * uphill, params)):
             after = _predictions(model, inputs, labels)
         times = torch.linspace(0, 1, num_points, dtype=torch.float64, device="cpu")
-        generator, vectors, rows, num_products = random_source(seed), None, [], 0
+        rows, num_products, vectors, generator = [], 0, None, random_source(seed)
         for t in times.tolist():
             with displaced(params, by=unflat(t * rho * uphill, params)):
                 hessian = Hessian(model, precise_cross_entropy, inputs, labels)
                 along = float(uphill @ (hessian @ uphill))
-                pairs = eigenpairs(
-                    hessian.__matmul__,
-                    hessian.like,
-                    which="smallest algebraic",
-                    start=vectors,
-                    guards=_GUARDS,
-                    tolerance=tolerance,
-                    delta=delta / num_points,
-                    max_matvecs=max_products,
-                    generator=generator,
-                )
+                pairs = _smallest(hessian, vectors, tolerance, delta / num_points, max_products, generator)
                 del hessian  # its graph would live on while the next one is built
             vectors = torch.stack([pair.vector for pair in pairs])
             num_products += 1 + pairs[0].num_matvecs
@@ -153,6 +134,40 @@ def ascent(
         delta=delta,
         num_products=num_products,
     )
+
+
+def _smallest(
+    hessian: Hessian,
+    start: Tensor | None,
+    tolerance: float,
+    delta: float,
+    max_products: int,
+    generator: torch.Generator,
+) -> list[Eigenpair]:
+    return eigenpairs(
+        hessian.__matmul__,
+        hessian.like,
+        which="smallest algebraic",
+        start=start,
+        guards=_GUARDS,
+        tolerance=tolerance,
+        delta=delta,
+        max_matvecs=max_products,
+        generator=generator,
+    )
+
+
+def _check(inputs: Tensor, labels: Tensor, *, rho: float, num_points: int, max_products: int) -> None:
+    if not 0 < rho < math.inf:
+        raise ValueError(f"`rho` must be positive and finite, got {rho}.")
+    if num_points < 2:
+        raise ValueError(f"`num_points` must be at least 2, for both ends of the path, got {num_points}.")
+    if max_products < 1:
+        raise ValueError(f"`max_products` must be at least 1, got {max_products}.")
+    if len(labels) < 1 or len(inputs) != len(labels):
+        raise ValueError(
+            f"`labels` must hold one label per input and at least one, got {len(labels)} for {len(inputs)} inputs."
+        )
 
 
 def precise_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:

@@ -24,8 +24,7 @@ def calibration_certificates(predictions: Predictions, *, num_bins: int = 15) ->
     distance = torch.where(predictions.correct, top, torch.log1p(-top.exp()))  # log |hit - confidence|
     margin = predictions.margin
     moment = log_mean_exp(-margin)
-    smallest = float(margin.min())
-    unmet = () if smallest > 0 else (f"not {INTERPOLATING}: the smallest margin is {smallest:.3g}",)
+    unmet = unmet_interpolation(margin)
     met = (INTERPOLATING,)
     mean = log_mean_exp(missing).exp()
     return [
@@ -89,8 +88,7 @@ def robust_calibration_certificates(
     ]
     if lipschitz is not None:
         fading = -attacked - radius * lipschitz.double()
-        smallest = float(margin.min())
-        unmet = () if smallest > 0 else (f"not {INTERPOLATING}: the smallest margin is {smallest:.3g}",)
+        unmet = unmet_interpolation(margin)
         certificates += [
             worst_of("B.5: exp(-eps L) exp(-m_eps) <= exp(-m)", log_measured=fading, log_bound=-margin),
             certificate(
@@ -112,3 +110,9 @@ def _worst_case(attacked: Tensor, floor: Tensor | None) -> Certificate:
     bound = log_mean_exp(-floor.double()).exp()
     met = ("robust margins from below, proved from the weights",)
     return certificate(name, measured=log_moment.exp(), bound=bound, assumptions=met)
+
+
+def unmet_interpolation(margin: Tensor) -> tuple[str, ...]:
+    """What of the assumption that all margins [N] are positive is not met: nothing, or the smallest margin."""
+    smallest = float(margin.min())
+    return () if smallest > 0 else (f"not {INTERPOLATING}: the smallest margin is {smallest:.3g}",)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from surefoot.curvature import Eigenpair
 from surefoot.predictions import Predictions
-from surefoot.theory._calibration_certificates import INTERPOLATING
+from surefoot.theory._calibration_certificates import INTERPOLATING, unmet_interpolation
 from surefoot.theory._certificate import Certificate, certificate, worst_of
 from surefoot.theory._logit_curvature import logit_curvature
 from surefoot.theory._margin_tail import exact_ece, log_mean_exp, log_missing, predicted_margin
@@ -35,68 +35,69 @@ def curvature_certificates(
         raise ValueError(
             f"`samples` must be of the {predictions.num_samples} samples predicted, got {len(samples.norms)}."
         )
-    num_classes = predictions.num_classes
-    rivals = num_classes - 1
     squares = samples.norms.double().square()
-    largest = float(squares.max())
-    wide = largest * _WIDER
-    error = exact_ece(predictions, num_bins=num_bins)
-    margin = predictions.margin
-    moment = float(log_mean_exp(-margin).exp())
+    largest = float(squares.max())  # C_J^2
+    factor = 2 * (predictions.num_classes - 1) * (largest * _WIDER)
     top = log_missing(predictions, predictions.predicted)  # log (1 - max p)
     curved = logit_curvature(predictions.logits)
-    smallest = float(margin.min())
-    unmet = () if smallest > 0 else (f"not {INTERPOLATING}: the smallest margin is {smallest:.3g}",)
-    free = float(log_mean_exp(-predicted_margin(predictions)).exp())
-    ours = 2 * float((squares * top.exp()).mean())
+    own_bounds = {
+        "2 mean ||J_i||^2 (1 - max p_i)": 2 * float((squares * top.exp()).mean()),
+        "mean ||J_i||^2 largest eigenvalue of diag p_i - p_i p_i^T": float((squares * curved).mean()),
+        "mean sharpness of one sample": float(samples.sharpness.double().mean()),
+    }
     certificates = [
         worst_of(
             "B.4: largest eigenvalue of diag p - p p^T <= 2 (1 - max p)",
             log_measured=curved.log(),
             log_bound=math.log(2) + top,
         ),
-        certificate(
-            "4.1 (ii): sharpness <= 2 C_J^2 (K - 1) Q", measured=value, bound=_times(2 * rivals * wide, moment)
+        _by_moment("4.1 (ii): sharpness <= 2 C_J^2 (K - 1) Q", value, factor, predictions.margin),
+        *_by_ece(predictions, value, largest, num_bins=num_bins),
+        _by_moment(
+            "B.6: sharpness <= 2 C_J^2 (K - 1) mean exp(-predicted margin)",
+            value,
+            factor,
+            predicted_margin(predictions),
         ),
+        *(
+            certificate(f"ours: sharpness <= {name}", measured=value, bound=bound * _WIDER)
+            for name, bound in own_bounds.items()
+        ),
+    ]
+    if attacked is not None:
+        name = "4.1 (ii): sharpness <= 2 C_J^2 (K - 1) Q0"
+        certificates.append(_by_moment(name, value, factor, attacked.double()))
+    return certificates
+
+
+def _by_moment(name: str, sharpness: float, factor: float, margin: Tensor) -> Certificate:
+    """Sharpness <= factor mean exp(-margin)."""
+    moment = float(log_mean_exp(-margin).exp())
+    return certificate(name, measured=sharpness, bound=_times(factor, moment))
+
+
+def _by_ece(predictions: Predictions, sharpness: float, largest: float, *, num_bins: int) -> list[Certificate]:
+    """Theorem 4.2 (ii) and (iii), by the ECE of interpolating predictions; `largest` is C_J^2."""
+    num_classes = predictions.num_classes
+    rivals = num_classes - 1
+    error = exact_ece(predictions, num_bins=num_bins)
+    unmet = unmet_interpolation(predictions.margin)
+    return [
         certificate(
             "4.2 (ii): sharpness <= 2 C_J^2 K (K - 1) ECE",
-            measured=value,
-            bound=2 * wide * num_classes * rivals * error,
+            measured=sharpness,
+            bound=2 * (largest * _WIDER) * num_classes * rivals * error,
             assumptions=(INTERPOLATING,),
             unmet=unmet,
         ),
         certificate(
             "4.2 (iii): sharpness / (2 C_J^2 K (K - 1)) <= ECE",
-            measured=value / max(2 * largest * num_classes * rivals, 1e-300),
+            measured=sharpness / max(2 * largest * num_classes * rivals, 1e-300),
             bound=error,
             assumptions=(INTERPOLATING,),
             unmet=unmet,
         ),
-        certificate(
-            "B.6: sharpness <= 2 C_J^2 (K - 1) mean exp(-predicted margin)",
-            measured=value,
-            bound=_times(2 * rivals * wide, free),
-        ),
-        certificate("ours: sharpness <= 2 mean ||J_i||^2 (1 - max p_i)", measured=value, bound=ours * _WIDER),
-        certificate(
-            "ours: sharpness <= mean ||J_i||^2 largest eigenvalue of diag p_i - p_i p_i^T",
-            measured=value,
-            bound=float((squares * curved).mean()) * _WIDER,
-        ),
-        certificate(
-            "ours: sharpness <= mean sharpness of one sample",
-            measured=value,
-            bound=float(samples.sharpness.double().mean()) * _WIDER,
-        ),
     ]
-    if attacked is not None:
-        robust = float(log_mean_exp(-attacked.double()).exp())
-        certificates.append(
-            certificate(
-                "4.1 (ii): sharpness <= 2 C_J^2 (K - 1) Q0", measured=value, bound=_times(2 * rivals * wide, robust)
-            )
-        )
-    return certificates
 
 
 def _times(factor: float, moment: float) -> float:
