@@ -1,13 +1,12 @@
 """What every model in the registry promises."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from references.golden import GOLDEN
 from surefoot.curvature import GGN, sharpness
 from surefoot.losses import CrossEntropy
 from surefoot.models import MODELS
@@ -24,9 +23,7 @@ SMALL: dict[str, dict[str, Any]] = {  # options that make the large ones small; 
     "vit": {"dim": 12, "depth": 2, "heads": 3, "mlp": 16},
     "wide_resnet": {"depth": 10, "width": 1},
 }
-COUNTS = json.loads((Path(__file__).parents[1] / "references" / "golden_losses.json").read_text())[
-    "network_param_counts"
-]
+COUNTS = GOLDEN["network_param_counts"]
 
 
 def small(name: str, *, num_classes: int = 3, seed: int = 0) -> nn.Module:

@@ -1,7 +1,5 @@
 import io
-import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,14 +7,13 @@ import torch
 from scipy.ndimage import gaussian_filter
 
 from references.corruptions import canny, correlated, motion_blur
+from references.golden import GOLDEN
 from surefoot.data.corruptions import CORRUPTIONS, corrupted
 from surefoot.data.corruptions._filters import filtered
 from surefoot.data.corruptions._philox_draws import PhiloxDraws
 from surefoot.data.corruptions.defocus_blur import disk
 from surefoot.data.corruptions.motion_blur import offsets, smeared, taps
 from surefoot.data.corruptions.spatter import edges, equalised
-
-GOLDEN = json.loads((Path(__file__).parents[1] / "references" / "golden_losses.json").read_text())
 
 
 @pytest.mark.parametrize("severity", range(1, 6))

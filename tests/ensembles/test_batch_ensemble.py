@@ -1,18 +1,13 @@
-import json
-from pathlib import Path
-
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from references.golden import GOLDEN
 from surefoot.ensembles import BatchEnsemble, Rank1
 from surefoot.ensembles.batch_ensemble import BatchEnsembleLayer
 from surefoot.losses import Batch, CrossEntropy
 from surefoot.models import CNN, MLP, WideResNet
-
-REFERENCES = Path(__file__).parents[1] / "references" / "golden_losses.json"
-GOLDEN = json.loads(REFERENCES.read_text())
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:

@@ -1,15 +1,11 @@
-import json
-from pathlib import Path
-
 import pytest
 import torch
 from torch import Tensor, nn
 
+from references.golden import GOLDEN
 from surefoot.ensembles import MIMO
 from surefoot.losses import Batch, CrossEntropy
 from surefoot.models import CNN, MLP, WideResNet
-
-GOLDEN = json.loads((Path(__file__).parents[1] / "references" / "golden_losses.json").read_text())
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:

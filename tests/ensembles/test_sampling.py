@@ -1,18 +1,14 @@
 """Deep ensembles, MC-Dropout and draws from bSAM."""
 
-import json
-from pathlib import Path
-
 import pytest
 import torch
 from torch import Tensor, nn
 
+from references.golden import GOLDEN
 from surefoot.ensembles import BSAMSampling, DeepEnsemble, MCDropout, with_dropout
 from surefoot.losses import Batch, CrossEntropy
 from surefoot.models import CNN, MLP, WideResNet
 from surefoot.optim import BSAM
-
-GOLDEN = json.loads((Path(__file__).parents[1] / "references" / "golden_losses.json").read_text())
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:

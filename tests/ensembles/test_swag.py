@@ -1,16 +1,14 @@
-import json
-from pathlib import Path
-
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from references.golden import GOLDEN
 from surefoot.ensembles import SWAG
 from surefoot.ensembles._batch_norm import buffers_at
 from surefoot.models import CNN
 
-CASE = json.loads((Path(__file__).parents[1] / "references" / "golden_losses.json").read_text())["swag"]
+CASE = GOLDEN["swag"]
 
 
 class Two(nn.Module):

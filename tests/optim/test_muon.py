@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 from typing import Any
 
@@ -6,13 +5,12 @@ import pytest
 import torch
 from torch import nn
 
+from references.golden import GOLDEN
 from surefoot.models import CNN
 from surefoot.optim import Muon, muon, orthogonalized
 from surefoot.optim.muon import COEFFICIENTS, has_bfloat16
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "references" / "golden_losses.json").read_text())[
-    "muon_newton_schulz5_float64"
-]
+CASES = GOLDEN["muon_newton_schulz5_float64"]
 
 
 @pytest.mark.parametrize(
@@ -28,7 +26,7 @@ def test_golden_values(key: str, matrix: list[list[float]]) -> None:
     for dtype, atol in ((torch.float64, 1e-7), (torch.float32, single)):
         found = orthogonalized(torch.tensor(matrix, dtype=dtype))
         assert found.dtype == dtype
-        torch.testing.assert_close(found.double(), torch.tensor(GOLDEN[key]).double(), atol=atol, rtol=0)
+        torch.testing.assert_close(found.double(), torch.tensor(CASES[key]).double(), atol=atol, rtol=0)
 
 
 @pytest.mark.parametrize("shape", [(6, 6), (5, 20), (20, 5)])

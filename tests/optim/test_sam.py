@@ -1,7 +1,6 @@
 """SAM and its family: golden steps, passes, and the loops that people have."""
 
 import copy
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -14,13 +13,13 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import LBFGS, SGD, AdamW
 
+from references.golden import GOLDEN
 from references.processes import in_two_processes
 from surefoot.losses import ACLS, CrossEntropy, Focal
 from surefoot.models import CNN
 from surefoot.optim import ASAM, BSAM, CSAM, SAM, SSAM, VASSO
 from surefoot.optim.sam import total_norm
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "references" / "golden_losses.json").read_text())
 STEPS = GOLDEN["optimizer_steps_quadratic"]
 FAMILY: list[type[SAM]] = [SAM, ASAM, VASSO, SSAM, CSAM]
 ALL = pytest.mark.parametrize("kind", FAMILY)
