@@ -1,4 +1,4 @@
-"""So that `python -m surefoot.cli` works too."""
+"""The command line, for `python -m surefoot.cli`."""
 
 import sys
 

@@ -98,19 +98,11 @@ class ReportCommand:
 
 def write_run_page(stored: "RunFolder", out: Path) -> Path:
     """Write a run's report.html to `out`; returns its path."""
-    from surefoot.diagnosis.diagnosis import diagnose
-    from surefoot.diagnosis.facts import run_facts
-    from surefoot.diagnosis.measuring import run_weights_facts
-    from surefoot.files import write_atomically
-    from surefoot.report.run import run_page
+    from surefoot.report.write_report import write_run_report
 
-    run, _ = stored.observed()
-    facts, note = run_weights_facts(run_facts(run, status=stored.status, reason=stored.reason), stored)
+    page, note = write_run_report(stored, out)
     if note:
         say(note)
-    out.mkdir(parents=True, exist_ok=True)
-    page = out / "report.html"
-    write_atomically(page, run_page(stored.record, run, diagnose(facts)).html().encode())
     return page
 
 

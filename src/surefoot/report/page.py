@@ -107,7 +107,7 @@ def check_extra() -> None:
     """Raise ImportError, naming the extra, unless figures and page can be made."""
     for module, package in _PACKAGES.items():
         if find_spec(module) is None:
-            raise ImportError(f"The page needs {package}: pip install 'surefoot[report]', or leave it out (--no-page).")
+            raise ImportError(f"The page needs {package}: pip install 'surefoot[report]'.")
 
 
 def findings(diagnosis: Diagnosis) -> tuple[tuple[str, str], ...]:

@@ -3,6 +3,7 @@
 from surefoot.theory._ascent import Ascent, ascent
 from surefoot.theory._calibration_certificates import calibration_certificates, robust_calibration_certificates
 from surefoot.theory._certificate import Certificate, Verdict, certificate, worst_of
+from surefoot.theory._certify import Certification, certify
 from surefoot.theory._chain import NoSoundBound
 from surefoot.theory._curvature_certificates import curvature_certificates
 from surefoot.theory._differentiability import kinks
@@ -20,6 +21,7 @@ from surefoot.theory.rescaling import Decoupled, decoupled, rescaled
 __all__ = [
     "Ascent",
     "Certificate",
+    "Certification",
     "Decoupled",
     "MiniBatch",
     "NoSoundBound",
@@ -33,6 +35,7 @@ __all__ = [
     "calibration_certificates",
     "certificate",
     "certified_on_shift",
+    "certify",
     "curvature_certificates",
     "decoupled",
     "ece_by_decile",
