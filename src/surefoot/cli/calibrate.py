@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,10 +65,10 @@ class CalibrateCommand:
             validation, test = self._files()
             with working("fitting") as progress:
                 choice = choose(validation, kinds, source=str(self.validation), on_method=progress)
-                options = {"level": self.level, "num_bins": self.bins}
-                before = intervals(test, _SHOWN, **options)
+                measured = partial(intervals, names=_SHOWN, level=self.level, num_bins=self.bins)
+                before = measured(test)
                 after = {
-                    each.name: intervals(calibrated(each.calibrator, test), _SHOWN, **options)
+                    each.name: measured(calibrated(each.calibrator, test))
                     for each in choice.fitted
                     if each.calibrator is not None
                 }

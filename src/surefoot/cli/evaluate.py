@@ -143,8 +143,9 @@ class EvaluateCommand:
         from surefoot.metrics import reliability
         from surefoot.report.evaluation import evaluation_page
 
-        bins = {"num_bins": self.bins, "level": self.level}
-        scaled = temperature_scaled(predictions, validation, metrics=_BEFORE_AND_AFTER, **bins)
+        scaled = temperature_scaled(
+            predictions, validation, metrics=_BEFORE_AND_AFTER, num_bins=self.bins, level=self.level
+        )
         facts = prediction_facts(predictions, subject=str(self.file), evaluation=evaluation, scaled=scaled)
         assert facts.test is not None
         assert self.html is not None
@@ -155,7 +156,7 @@ class EvaluateCommand:
             profile=facts.test,
             metrics=evaluation.table(subject=str(self.file), methods=True),
             diagram=evaluation.diagram,
-            after=None if after is None else reliability(after, **bins),
+            after=None if after is None else reliability(after, num_bins=self.bins, level=self.level),
             repaired=None if after is None else before_and_after(evaluation, scaled.metrics),
             how=scaled.how,
             level=self.level,

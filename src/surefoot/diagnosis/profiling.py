@@ -48,31 +48,30 @@ def profile(
     order = margin.argsort(stable=True)
     wrong = (~correct).nonzero()[:, 0]
     most = wrong[confidence[wrong].argsort(descending=True, stable=True)]
-
-    def samples(places: Tensor) -> tuple[Sample, ...]:
-        columns = (predictions.labels, predictions.predicted, confidence, margin, weights)
-        values = zip(places.tolist(), *(column[places].tolist() for column in columns), strict=True)
-        return tuple(Sample(*each) for each in values)
-
     return Profile(
         split=split,
-        whole=Group.of(
-            "all",
-            count=n,
-            confidence=float(confidence.mean()),
-            accuracy=float(correct.double().mean()),
-            level=level,
-        ),
+        whole=_whole(predictions, level=level),
         ece=ece.value,
         ece_limits=(ece.low, ece.high),
         p_value=p_value,
         classes=_groups(by_class, [str(k) for k in range(num_classes)], level=level),
         bins=_groups(by_bin, [f"{k / num_bins:.2f}-{(k + 1) / num_bins:.2f}" for k in range(num_bins)], level=level),
-        carriers=samples(order[:num_samples]),
+        carriers=_samples(predictions, weights, order[:num_samples]),
         tail=tuple((part, float(weights[order[: max(1, round(part * n))]].sum())) for part in _TAILS),
-        wrong=samples(most[:num_samples]),
+        wrong=_samples(predictions, weights, most[:num_samples]),
         num_wrong=len(wrong),
     )
+
+
+def _whole(predictions: Predictions, *, level: float) -> Group:
+    confidence, accuracy = float(predictions.confidence.mean()), float(predictions.correct.double().mean())
+    return Group.of("all", count=predictions.num_samples, confidence=confidence, accuracy=accuracy, level=level)
+
+
+def _samples(predictions: Predictions, weights: Tensor, places: Tensor) -> tuple[Sample, ...]:
+    columns = (predictions.labels, predictions.predicted, predictions.confidence, predictions.margin, weights)
+    values = zip(places.tolist(), *(column[places].tolist() for column in columns), strict=True)
+    return tuple(Sample(*each) for each in values)
 
 
 def _groups(sums: BinSums, names: list[str], *, level: float) -> tuple[Group, ...]:

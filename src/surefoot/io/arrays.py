@@ -160,10 +160,10 @@ def _columns(single: dict[str, Callable[[], Tensor]]) -> Arrays:
             raise ValueError(f"The columns of {name!r} must be numbered from 0 without gaps, got {numbers}.")
         return torch.stack([single[column]() for _, column in sorted(members)], dim=1)
 
-    found: dict[str, Callable[[], Tensor]] = dict(single)
+    arrays: dict[str, Callable[[], Tensor]] = dict(single)
     for name, members in groups.items():
-        found.setdefault(name, partial(together, name, members))
-    return found
+        arrays.setdefault(name, partial(together, name, members))
+    return arrays
 
 
 def _is_number(text: str) -> bool:

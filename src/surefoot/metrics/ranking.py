@@ -95,12 +95,12 @@ def class_separations(predictions: Predictions) -> list[Separation]:
     if len(present) < 2:
         raise ValueError(f"An AUROC of classes needs at least 2 classes among the labels, got {len(present)}.")
     step = max(1, 2**24 // predictions.num_samples)  # columns at a time: probabilities are not kept
-    found = []
+    parts = []
     for start in range(0, len(present), step):
         chosen = present[start : start + step]
         columns = torch.cat([block.probabilities[:, chosen] for block in predictions.blocks()])
-        found += [separation(columns[:, k].contiguous(), predictions.labels == label) for k, label in enumerate(chosen)]
-    return found
+        parts += [separation(columns[:, k].contiguous(), predictions.labels == label) for k, label in enumerate(chosen)]
+    return parts
 
 
 def aurc_influence(predictions: Predictions) -> Tensor:

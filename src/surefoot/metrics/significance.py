@@ -44,15 +44,15 @@ def ece_test(predictions: Predictions, *, num_bins: int = 15, num_draws: int = 1
         drawn = (noise * variance.sqrt()).abs().sum(dim=1) / n
         return _significance(observed, drawn, "consistency resampling of normal bin sums")
     rows = max(1, 2**22 // n)
-    found = []
+    replicates = []
     for start in range(0, num_draws, rows):
         number = min(rows, num_draws - start)
         luck = torch.rand(number, n, generator=generator, dtype=torch.float64).to(confidence.device)
         gap = confidence - (luck < confidence).double()
         place = bins + num_bins * torch.arange(number, device=bins.device)[:, None]
         sums = torch.bincount(place.flatten(), weights=gap.flatten(), minlength=number * num_bins)
-        found.append(sums.view(number, num_bins).abs().sum(dim=1) / n)
-    return _significance(observed, torch.cat(found), "consistency resampling")
+        replicates.append(sums.view(number, num_bins).abs().sum(dim=1) / n)
+    return _significance(observed, torch.cat(replicates), "consistency resampling")
 
 
 def skce_test(
@@ -94,13 +94,13 @@ def skce_test(
         return _significance(observed, drawn / (n * (n - 1)), "random signs")
     probabilities = predictions.probabilities
     kernel = probability_kernel(predictions, nu=width)
-    found = []
+    replicates = []
     for _ in range(num_draws):
         labels = torch.multinomial(probabilities.cpu(), 1, generator=generator).to(device)
         residual = torch.zeros_like(probabilities).scatter_(1, labels, 1.0) - probabilities
         total = (residual * (kernel @ residual)).sum() - residual.square().sum()
-        found.append(total / (n * (n - 1)))
-    return _significance(observed, torch.stack(found), "consistency resampling")
+        replicates.append(total / (n * (n - 1)))
+    return _significance(observed, torch.stack(replicates), "consistency resampling")
 
 
 def _significance(observed: Tensor, drawn: Tensor, method: str) -> Significance:

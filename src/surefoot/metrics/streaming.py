@@ -98,14 +98,14 @@ class StreamingMetrics:
         means = dict(zip(self._values, self.state[1:sums_at] / number, strict=True))
         top, rest = self.state[sums_at:].tensor_split([3 * self.num_bins])
         top_sums = _bin_sums(top.view(3, self.num_bins), number)
-        found: dict[str, Tensor] = {}
+        values: dict[str, Tensor] = {}
         for name in self.metrics:
             if name == "classwise_ece":
                 classes = rest.view(3, self.num_classes, self.num_bins)
-                found[name] = mean_absolute_gap(_bin_sums(classes, number)).mean()
+                values[name] = mean_absolute_gap(_bin_sums(classes, number)).mean()
             else:
-                found[name] = means[name] if name in means else FROM_SUMS[name](top_sums)
-        return found
+                values[name] = means[name] if name in means else FROM_SUMS[name](top_sums)
+        return values
 
     def reset(self) -> None:
         """Forget all samples."""

@@ -122,7 +122,7 @@ def _conjugate_gradients(
     size = float(right.norm())
     enough = size * min(0.1, size**0.5)
     scale = diagonal.clamp(min=1e-12 * float(diagonal.max())).reciprocal()
-    found, residual = torch.zeros_like(right), right.clone()
+    solution, residual = torch.zeros_like(right), right.clone()
     direction = scaled = scale * residual
     product = float((residual * scaled).sum())
     for _ in range(max_steps):
@@ -131,11 +131,11 @@ def _conjugate_gradients(
         if curvature <= 0:  # flat to rounding: the common shift of all logits, or saturated probabilities
             break
         length = product / curvature
-        found = found + length * direction
+        solution = solution + length * direction
         residual = residual - length * image
         if float(residual.norm()) <= enough:
             break
         scaled = scale * residual
         before, product = product, float((residual * scaled).sum())
         direction = scaled + product / before * direction
-    return found if bool(found.any()) else scale * right
+    return solution if bool(solution.any()) else scale * right

@@ -20,12 +20,12 @@ def fit_each_class(
     Features map scores [N] to [N, D]; `lower` bounds the coefficients. The record takes the worst of the classes.
     """
     bound = torch.tensor(lower, dtype=torch.float64, device=predictions.logits.device)
-    found = [
+    solutions = [
         _regression(features(column), predictions.labels == label, lower=bound, max_steps=max_steps)
         for label, column in enumerate(scores(predictions.exact).T)
     ]
-    places = torch.stack([best.place for best in found], dim=1)
-    worst = Solution(places, max(best.certificate for best in found), max(best.num_steps for best in found))
+    places = torch.stack([best.place for best in solutions], dim=1)
+    worst = Solution(places, max(best.certificate for best in solutions), max(best.num_steps for best in solutions))
     return places, worst.record(predictions)
 
 

@@ -50,19 +50,19 @@ def minimise(
         certificate = float((place - torch.maximum(place - here.gradient, bound)).abs().max())
         if certificate <= _TOLERANCE or num_steps == max_steps:
             break
-        held = (place <= bound + min(1e-3, certificate)) & (here.gradient > 0)
-        step = torch.where(held, -here.gradient, here.newton_step(~held))
+        at_bound = (place <= bound + min(1e-3, certificate)) & (here.gradient > 0)
+        step = torch.where(at_bound, -here.gradient, here.newton_step(~at_bound))
         slack = 1e-14 * (1 + abs(here.value))  # rounding of the value, which ends before the gradient does
         length = 1.0
         while length >= _SHORTEST:
             there = torch.maximum(place + length * step, bound)
-            found = objective(there)
-            if found.value <= here.value + 1e-4 * float((here.gradient * (there - place)).sum()) + slack:
+            candidate = objective(there)
+            if candidate.value <= here.value + 1e-4 * float((here.gradient * (there - place)).sum()) + slack:
                 break
             length /= 2
         else:
             break
-        place, here = there, found
+        place, here = there, candidate
     return Solution(place, certificate, num_steps)
 
 

@@ -28,15 +28,15 @@ def places(edges: Tensor, values: Tensor) -> Tensor:
     """
     if not torch.compiler.is_compiling():
         return torch.searchsorted(edges, values)
-    found = torch.zeros_like(values, dtype=torch.int64)
+    place = torch.zeros_like(values, dtype=torch.int64)
     num_edges = edges.shape[1]
     step = 1 << num_edges.bit_length() >> 1
     while step:
-        further = found + step
+        further = place + step
         reached = edges.gather(1, (further - 1).clamp(max=num_edges - 1))
-        found = torch.where((further <= num_edges) & (reached < values), further, found)
+        place = torch.where((further <= num_edges) & (reached < values), further, place)
         step >>= 1
-    return found
+    return place
 
 
 def floor(num_samples: int, num_classes: int) -> float:

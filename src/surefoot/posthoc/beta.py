@@ -38,8 +38,8 @@ class Beta(Map):
 
         The certificate is the infinity norm of the gradient projected on a, b >= 0, the largest of the classes.
         """
-        found, fitted = fit_each_class(predictions, _features, lower=[0.0, 0.0, -math.inf], max_steps=max_steps)
-        return cls(*found, fitted=fitted)
+        parameters, fitted = fit_each_class(predictions, _features, lower=[0.0, 0.0, -math.inf], max_steps=max_steps)
+        return cls(*parameters, fitted=fitted)
 
 
 def _features(score: Tensor) -> Tensor:

@@ -26,8 +26,8 @@ class Histogram(Map):
     def _mapped(self, logits: Tensor) -> Tensor:
         rates, seen = self.rates.to(logits.device), self.seen.to(logits.device)
         probabilities = logits.softmax(dim=1)
-        found = rates.T.gather(0, equal_width(probabilities, num_bins=rates.shape[1]))
-        calibrated = torch.where(seen, found, probabilities)
+        rate_of_bin = rates.T.gather(0, equal_width(probabilities, num_bins=rates.shape[1]))
+        calibrated = torch.where(seen, rate_of_bin, probabilities)
         return renormalised(calibrated, probabilities, floor=floor(self.fitted.num_samples, self.fitted.num_classes))
 
     @classmethod

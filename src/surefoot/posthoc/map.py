@@ -104,11 +104,11 @@ def load(path: Path | str) -> Map:
             about = json.loads((file.metadata() or {})["posthoc"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         kind = look_up("post-hoc map", about["map"], POSTHOC)
-        found = kind(**tensors, **about["plain"], fitted=Fit(**about["fitted"]))
-        probe = found(torch.zeros(1, found.fitted.num_classes))  # parts of a wrong type or shape show here
+        calibrator = kind(**tensors, **about["plain"], fitted=Fit(**about["fitted"]))
+        probe = calibrator(torch.zeros(1, calibrator.fitted.num_classes))  # parts of a wrong type or shape show here
         if not bool(probe.isfinite().all()):
             raise ValueError("its parameters are not finite")
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, IndexError) as error:
         reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
         raise ValueError(f"{path} is not a saved post-hoc map: {reason}.") from None
-    return found
+    return calibrator

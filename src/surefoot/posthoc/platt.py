@@ -34,8 +34,8 @@ class Platt(Map):
 
         The certificate is the infinity norm of the gradient, the largest of the classes.
         """
-        found, fitted = fit_each_class(predictions, _features, lower=[-math.inf, -math.inf], max_steps=max_steps)
-        return cls(*found, fitted=fitted)
+        parameters, fitted = fit_each_class(predictions, _features, lower=[-math.inf, -math.inf], max_steps=max_steps)
+        return cls(*parameters, fitted=fitted)
 
 
 def _features(score: Tensor) -> Tensor:

@@ -60,8 +60,8 @@ def interval_function(metric: str) -> IntervalOf:
     record = METRICS.get(metric)
     function = None if record is None else record.interval_implementation
     if function is None:
-        known = [name for name, each in METRICS.items() if each.interval is not None]
-        raise unknown("metric with an interval", metric, known)
+        names = [name for name, each in METRICS.items() if each.interval is not None]
+        raise unknown("metric with an interval", metric, names)
     return function
 
 

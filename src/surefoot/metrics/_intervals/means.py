@@ -22,12 +22,12 @@ def mean_interval(values: Callable[[Predictions], Tensor], *, low: float, high: 
     """The interval of the mean of `values(predictions)`, by the central limit theorem, within [low, high]."""
 
     def interval(predictions: Predictions, options: IntervalOptions) -> Interval:
-        found = values(predictions)
-        mean = float(found.mean())
+        numbers = values(predictions)
+        mean = float(numbers.mean())
         if math.isinf(mean):
-            number = int(found.isinf().sum())
+            number = int(numbers.isinf().sum())
             return options.interval(mean, low, mean, f"infinite: {number} samples gave their true class nothing")
-        reach = -normal_quantile(options.tail) * standard_error(found)
+        reach = -normal_quantile(options.tail) * standard_error(numbers)
         return options.interval(mean, max(low, mean - reach), min(high, mean + reach), "normal")
 
     return interval
