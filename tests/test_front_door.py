@@ -216,3 +216,13 @@ def test_certify_has_the_bounds_and_leaves_the_model_as_found() -> None:
     assert any(name.startswith("4.1 (i)") for name in names)
     assert any(name.startswith("4.1 (ii)") for name in names)
     assert "Sharpness: at least" in str(result)
+
+
+def test_report_writes_the_page_of_a_folder(tmp_path: Path) -> None:
+    pytest.importorskip("vl_convert")
+    study = Path(__file__).parents[1] / "results" / "decoupling" / "digits"
+    page = sf.report(study, out=tmp_path / "out")
+    assert page == tmp_path / "out" / "report.html"
+    assert "</html>" in page.read_text()
+    with pytest.raises(ValueError, match="`folder` must be the folder of a run or of a study"):
+        sf.report(tmp_path / "absent")

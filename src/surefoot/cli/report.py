@@ -98,7 +98,7 @@ class ReportCommand:
 
 def write_run_page(stored: "RunFolder", out: Path) -> Path:
     """Write a run's report.html to `out`; returns its path."""
-    from surefoot.report.write_report import write_run_report
+    from surefoot.report._write_report import write_run_report
 
     page, note = write_run_report(stored, out)
     if note:

@@ -17,7 +17,7 @@ class _CallablePackage(ModuleType):
             folder: The folder of a run or of a study.
             out: The folder to write to; `folder` itself if not given.
         """
-        from surefoot.report.write_report import write_report
+        from surefoot.report._write_report import write_report
 
         return write_report(folder, out)
 
