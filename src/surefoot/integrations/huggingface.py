@@ -66,7 +66,7 @@ def huggingface_callback(
         raise ValueError(f"`num_train` must be at least 1, got {num_train}.")
     base: Any = imported("transformers", extra="hf", needed_by="The Hugging Face callback").TrainerCallback
 
-    class WatchCallback(_Hooks, base):  # type: ignore[misc]
+    class TrainerWatchCallback(_TrainerHooks, base):  # type: ignore[misc]
         """Watches what the trainer trains."""
 
     make_watch = partial(
@@ -80,10 +80,10 @@ def huggingface_callback(
         logits_of=logits_of,
         overwrite=overwrite,
     )
-    return WatchCallback(make_watch, num_train=num_train, logits_of=logits_of)
+    return TrainerWatchCallback(make_watch, num_train=num_train, logits_of=logits_of)
 
 
-class _Hooks:
+class _TrainerHooks:
     """The hooks of the trainer's callbacks that a watch needs."""
 
     def __init__(self, make_watch: Callable[..., Watch], *, num_train: int, logits_of: LogitsOf) -> None:

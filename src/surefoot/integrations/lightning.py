@@ -50,7 +50,7 @@ def lightning_callback(
         raise ValueError("`splits` must name the first validation loader at least, got none.")
     base: Any = imported(_MODULES[_package(package)], extra="lightning", needed_by="The Lightning callback").Callback
 
-    class WatchCallback(_Hooks, base):  # type: ignore[misc]
+    class WatchCallback(_LightningHooks, base):  # type: ignore[misc]
         """Watches what Lightning trains."""
 
     make_watch = partial(
@@ -68,7 +68,7 @@ def lightning_callback(
     return WatchCallback(make_watch, splits=splits, logits_of=logits_of, model_of=model_of)
 
 
-class _Hooks:
+class _LightningHooks:
     """The hooks of Lightning's callbacks that a watch needs; a class of either package adds the others."""
 
     def __init__(
