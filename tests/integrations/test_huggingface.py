@@ -243,6 +243,8 @@ with Watch(model, folder=sys.argv[1], optimizer=optimizer, every=1, observers=("
         watch.step(batch)
     watch.evaluate(loader)
     assert accelerator.num_processes == int(sys.argv[2])
+if torch.distributed.is_initialized():
+    torch.distributed.destroy_process_group()  # its threads must not outlive the interpreter
 """
 
 
@@ -255,7 +257,8 @@ def test_accelerate_under_torchrun_writes_the_rows_of_one_process(tmp_path: Path
     for number in (1, 2):
         run = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={number}"]
         command = [*run, str(tmp_path / "loop.py"), str(tmp_path / str(number)), str(number)]
-        subprocess.run(command, check=True, env=environment, capture_output=True, timeout=300)
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        assert ended.returncode == 0, ended.stderr
         rows.append(RunFolder(tmp_path / str(number)).rows()[0])
     assert [row["gradients"] for row in rows[1]] == [2, 4]
     for one, two in zip(*rows, strict=True):
