@@ -10,7 +10,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src"
 FILES = sorted(SOURCE.rglob("*.py"))
 VAGUE = {"told", "said", "held", "found", "known"}  # say what was told, found or known
-LONGEST = 60  # lines of a function: a screen
+LONGEST = 60  # lines of a function without its docstring: a screen
 LONGER: set[str] = set()  # functions that are better in one piece, with the reason beside each
 
 
@@ -29,6 +29,13 @@ def names(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.name
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             yield node.lineno, node.attr
+
+
+def num_lines(function: ast.FunctionDef) -> int:
+    """The lines of a function without its docstring."""
+    first = function.body[0]
+    docstring = ast.get_docstring(function, clean=False) is not None
+    return (function.end_lineno or 0) - function.lineno + 1 - docstring * ((first.end_lineno or 0) - first.lineno + 1)
 
 
 def test_names_say_what_a_thing_is() -> None:
@@ -62,7 +69,7 @@ def test_functions_fit_on_a_screen() -> None:
         f"{path}:{node.name}"
         for path, tree in trees()
         for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= LONGEST
+        if isinstance(node, ast.FunctionDef) and num_lines(node) > LONGEST
     }
     assert longer == LONGER
 

@@ -67,7 +67,6 @@ def bin_groups(observation: Mapping[str, float], split: str) -> tuple[Group, ...
             among=len(bins),
         )
         for each in bins
-        if each.confidence is not None and each.accuracy is not None
     )
 
 

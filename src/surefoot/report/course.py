@@ -206,7 +206,6 @@ def _bins(observation: Mapping[str, float], split: str) -> list[int]:
     return [
         number
         for each in stored_bins(observation, split)
-        if each.confidence is not None and each.accuracy is not None
         for number in (
             *(round(each.left * places), each.count),
             *(round(1e4 * each.confidence), round(each.accuracy * each.count)),

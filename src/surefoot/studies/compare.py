@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from surefoot.metric import metric_of
 from surefoot.registry import unknown
 from surefoot.runs.trajectory import Trajectory
 from surefoot.studies.claim import Verdict
@@ -120,4 +121,6 @@ def _lower(off: Sequence[float], first: str, second: str) -> str | None:
 def _better(lower: str | None, first: str, second: str, key: str) -> str | None:
     if lower is None or key not in SCORES:
         return None
-    return (second if lower == first else first) if SCORES[key].higher_is_better else lower
+    metric = metric_of(key)
+    higher_is_better = metric is not None and metric.higher_is_better is True
+    return (second if lower == first else first) if higher_is_better else lower

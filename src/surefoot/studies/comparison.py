@@ -28,21 +28,20 @@ Groups = Mapping[str, Sequence[Trajectory]]  # the runs of every method
 
 @dataclass(frozen=True)
 class Score:
-    """A quantity by which methods are compared: how tables show it, and which direction is better."""
+    """How tables show a quantity by which methods are compared; its metric's record says which direction is better."""
 
     name: str
     scale: float = 100.0  # what it is multiplied by to be shown: percent if not given
-    higher_is_better: bool = False
 
 
 SCORES = {  # by key
-    "test/accuracy": Score("accuracy %", higher_is_better=True),
+    "test/accuracy": Score("accuracy %"),
     "test/ece": Score("ECE %"),
     "test/classwise_ece": Score("classwise ECE %"),
     "test/ada_ece": Score("AdaECE %"),
     "test/ece_temperature": Score("TCE %"),
-    "test/auroc_correct": Score("AUROC %", higher_is_better=True),
-    "test/auroc_ood": Score("OOD AUROC %", higher_is_better=True),
+    "test/auroc_correct": Score("AUROC %"),
+    "test/auroc_ood": Score("OOD AUROC %"),
     "test/nll": Score("NLL", scale=1.0),
 }
 

@@ -40,11 +40,6 @@ def logits_of(output: Any) -> Tensor:
     raise ValueError(f"`model` must return logits [N, K], got {type(output).__name__}: {_FIX}.")
 
 
-def are_probabilities(logits: Tensor) -> bool:
-    """Whether all rows lie in [0, 1] and sum to 1, which logits do not by chance."""
-    return bool((logits >= 0).all()) and bool(((logits.double().sum(dim=1) - 1).abs() < 1e-3).all())
-
-
 def _is_logits(output: Tensor) -> bool:
     return output.ndim == 2 and output.is_floating_point() and output.shape[1] > 1
 

@@ -20,12 +20,13 @@ from surefoot.losses import CrossEntropy, Lifted
 from surefoot.predictions import Predictions
 from surefoot.registry import look_up
 from surefoot.runs.check_options import check_options
+from surefoot.scores import are_probabilities
 from surefoot.training.observers import OBSERVERS
 from surefoot.training.process_group import ProcessGroup
 from surefoot.watch._folder import WatchedFolder, watched_spec
 from surefoot.watch.batch import BatchOf, Rows, batch_of, check_classes, joined, rows_of
 from surefoot.watch.logger import Guarded, Logger
-from surefoot.watch.logits import Logits, LogitsOf, are_probabilities, logits_of
+from surefoot.watch.logits import Logits, LogitsOf, logits_of
 from surefoot.watch.optimizer_tree import gradients_per_step, innermost
 from surefoot.watch.snapshot import PredictedSnapshot, without_a_trace
 
