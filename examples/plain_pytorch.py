@@ -4,7 +4,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from surefoot.data import digits
-from surefoot.integrations import Watch
+from surefoot.watch import Watch
 from surefoot.metrics import accuracy, ece
 from surefoot.predictions import Predictions
 
