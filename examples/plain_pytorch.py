@@ -4,9 +4,9 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from surefoot.data import digits
-from surefoot.watch import Watch
 from surefoot.metrics import accuracy, ece
 from surefoot.predictions import Predictions
+from surefoot.watch import Watch
 
 torch.manual_seed(0)
 data = digits(num_train=1200)

@@ -209,7 +209,7 @@ def test_extending_as_the_page_says_passes_the_tests_over_the_tables(tmp_path: P
 @pytest.mark.slow
 def test_the_study_with_an_analysis_of_its_own_runs(tmp_path: Path) -> None:
     page = ROOT / "docs" / "extend.md"
-    own = {m[1]: text for _, text in blocks(page, "python", "toml") if (m := re.match(r"# mine/(\S+)", text))}
+    own = {m[1]: text for _, text in blocks(page, "python", "toml") if (m := re.search(r"^# mine/(\S+)", text, re.M))}
     assert set(own) == {"poly.toml", "gap.py"}
     for name, text in own.items():
         (tmp_path / name).write_text(text)

@@ -36,11 +36,12 @@ def test_the_wheel_installs_and_runs_with_core_dependencies_only(tmp_path: Path)
     assert wheel.name == f"surefoot-{surefoot.__version__}-py3-none-any.whl"
     with ZipFile(wheel) as opened:
         names = set(opened.namelist())
-    assert {"surefoot/py.typed", "surefoot/report/page.html", "surefoot/studies/files/coupling.toml"} <= names
-    assert all(name.startswith(("surefoot/", "surefoot-")) for name in names)
+    study = "surefoot_papers/too_sharp/coupling/study.toml"
+    assert {"surefoot/py.typed", "surefoot_papers/py.typed", "surefoot/report/page.html", study} <= names
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == {"surefoot", "surefoot_papers"}
     with tarfile.open(source) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"pyproject.toml", "LICENSE", "README.md", "studies/coupling.toml", "tests/test_wheel.py"} <= inside
+    assert {"pyproject.toml", "LICENSE", "README.md", f"src/{study}", "tests/test_wheel.py"} <= inside
 
     venv.create(tmp_path / "empty", with_pip=True)
     python = tmp_path / "empty" / "bin" / "python"
@@ -61,4 +62,8 @@ def test_the_wheel_installs_and_runs_with_core_dependencies_only(tmp_path: Path)
     assert said["ece"]["value"] == pytest.approx(1 / (1 + np.exp(-2)) - 0.75)
     typed = "import importlib.resources as r; assert (r.files('surefoot') / 'py.typed').is_file()"
     run(python, "-c", typed, folder=tmp_path)
+    listed = run(command, "list", "studies", folder=tmp_path)
+    assert {"coupling", "sam-versus-sgd", "margin-aware"} <= set(listed.split())
+    shown = "import surefoot as sf; print(sf.evaluate([[2., 0.], [0., 1.]] * 50, [0, 1] * 50))"
+    assert "0.1941" in run(python, "-c", shown, folder=tmp_path)
     shutil.rmtree(tmp_path / "empty")  # more than a gigabyte, which pytest would keep

@@ -12,6 +12,7 @@ from surefoot.cli import main
 from surefoot.files import locked
 from surefoot.runs.folder import RunFolder
 from surefoot.runs.spec import RunSpec
+from surefoot.studies.claim import Verdict
 
 SPEC = """
 budget = 20
@@ -166,7 +167,10 @@ def test_study_report_archive(spec: Path, capsys: pytest.CaptureFixture[str]) ->
     found = json.loads(told.out)
     assert found["num_runs"] == {"done": 2, "diverged": 1}
     assert "exploded" in found["not_done"][0]["reason"]
-    assert all(cell["n"] <= 2 for cell in found["cells"])
+    cells = [cell for table in found["tables"] for row in table["rows"] for cell in row if isinstance(cell, dict)]
+    assert cells
+    assert all(cell["n"] <= 2 for cell in cells)
+    assert {claim["verdict"] for claim in found["claims"]} <= {str(verdict) for verdict in Verdict}
     assert "3 to do" in told.err
     root = Path("runs/why/digits")
     first = {path: path.read_bytes() for path in root.iterdir() if path.is_file()}

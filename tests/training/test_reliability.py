@@ -21,5 +21,5 @@ def test_the_row_holds_the_diagram() -> None:
                 row.get(f"{split}/bin_{k:02d}_{what}") for what in ("count", "confidence", "right")
             )
             assert count == each.count
-            assert right == each.count * (each.accuracy or 0)
+            assert right == (each.count * each.accuracy if each.count else 0)
             assert confidence == (each.confidence if each.count else None)
