@@ -52,7 +52,7 @@ class Bowl:
 
 
 def passes(name: str) -> int:
-    return 2 if issubclass(OPTIMIZERS[name], SAM | BSAM) else 1
+    return 2 if issubclass(OPTIMIZERS[name], SAM | BSAM) else 1  # as their papers define a step
 
 
 @ALL

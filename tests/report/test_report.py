@@ -176,7 +176,8 @@ def test_every_specification_is_one_that_vega_lite_knows() -> None:
     run = runs()[0]
     keys = (*charts.FAN, *(key for keys in charts.BOUNDS.values() for key in keys))
     whole: Row = {**run.at(0), **{f"{split}/{key}": 1.0 for split in ("train", "test") for key in keys}}
-    whole |= {f"test/bin_01_{what}": 1.0 for what in ("count", "confidence", "right")}
+    bins = [f"{split}/bin_01_{what}" for split in ("train", "test") for what in ("count", "confidence", "right")]
+    whole |= dict.fromkeys(bins, 1.0)
     made = Course.of([Trajectory.of(run.spec, [whole])]).charts()
     assert len(made) == 10 + 2 + 4 + 2 + 4
     for chart in made:
@@ -207,3 +208,24 @@ def test_a_study_whose_runs_all_diverged_has_a_page() -> None:
     html = study_page(outcome(runs=gone, origins=(), seeds=()), []).html()
     assert "No run of this study is done yet" in html
     assert html.count("loss is nan") == 3
+
+
+def test_bins_of_the_training_set_alone_are_drawn() -> None:
+    spec = RunSpec.from_dict({"optimizer": {"name": "gd", "lr": 0.1}, "budget": 3})
+    row: Row = {"step": 0, "train/bin_01_count": 4, "train/bin_01_confidence": 0.4, "train/bin_01_right": 3}
+    course = Course.of([Trajectory.of(spec, [row])])
+    assert course.num_bins == 1
+    assert [chart.source["split"] for chart in course.reliabilities()] == ["train", "train"]
+    assert course.data["runs"][0]["bins"] == {"train": [[0, 4, 4000, 3]]}
+
+
+def test_what_is_no_run_or_study_is_refused_by_its_name(tmp_path: Path) -> None:
+    import surefoot as sf
+
+    for folder, message in (
+        (tmp_path, "must have a run.json or a study.json"),
+        (tmp_path / "nowhere", "must be the folder of a run or of a study"),
+        ([0.1], "must be the path of a run's or a study's folder, got a list"),
+    ):
+        with pytest.raises(ValueError, match=f"`folder` {message}"):
+            sf.report(folder)  # type: ignore[arg-type]

@@ -1,6 +1,5 @@
 """`surefoot sharpness`: the curvature of a run's network, with its proof."""
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,7 +12,6 @@ from surefoot.table import Cell, Table, finite_or_none
 
 if TYPE_CHECKING:
     from surefoot.curvature import Eigenpair
-    from surefoot.runs.spec import RunSpec
     from surefoot.training.loop import Training
 
 MATRICES = {"ggn": "Gauss-Newton matrix", "hessian": "Hessian"}
@@ -60,6 +58,7 @@ class SharpnessCommand:
             if self.layers and self.num > 1:
                 raise ValueError("`--layers` gives one eigenvalue per layer: leave `--num` at 1.")
             from surefoot.curvature import GGN, Hessian, subset
+            from surefoot.diagnosis.facts import edge
             from surefoot.runs.restored_training import restored_training
 
             training, spec = restored_training(self.run)
@@ -75,7 +74,7 @@ class SharpnessCommand:
                 progress(f"the {MATRICES[name]}")
                 pairs += [(name, *item) for item in self._measured(training, kinds[name], inputs, labels)]
         show = self._print_json if self.json else self._print_table
-        show(pairs, step=training.step, num_samples=len(labels), limit=_stability_limit(spec))
+        show(pairs, step=training.step, num_samples=len(labels), limit=edge(spec))
         return 0
 
     def _print_json(
@@ -147,12 +146,6 @@ class SharpnessCommand:
             generator=random_source(self.seed),
         )
         return [(str(n), pair) for n, pair in enumerate(pairs, start=1)]
-
-
-def _stability_limit(spec: "RunSpec") -> float | None:
-    """2 / lr, where that is a limit: of gradient descent without momentum."""
-    plain = spec.optimizer.name in ("gd", "sgd") and not spec.optimizer.options.get("momentum")
-    return 2 / spec.lr if plain and not math.isnan(spec.lr) else None
 
 
 def _record(pair: "Eigenpair") -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """An eigenvalue with what is proved about it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
@@ -16,7 +16,7 @@ class Eigenpair:
     """
 
     value: float
-    vector: Tensor  # [P], unit norm
+    vector: Tensor = field(repr=False)  # [P], unit norm
     residual: float  # ||A v - value v||
     bound: float
     delta: float

@@ -25,6 +25,8 @@ class BSAM(Copied, Optimizer):
     `sampled()` puts the weights at a draw from the Gaussian: average the probabilities of some 32 to predict.
     """
 
+    gradients_per_step = 2
+
     needs_closure = True
 
     def __init__(

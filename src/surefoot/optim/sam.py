@@ -43,6 +43,8 @@ class SAM(Copied, Optimizer):
     (5.5, [0.89950248, -0.04975186])
     """
 
+    gradients_per_step = 2
+
     needs_closure = True
     _fresh = ("_home", "_away", "_second_pass", "_walked")
 

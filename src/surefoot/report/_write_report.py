@@ -23,12 +23,17 @@ def write_report(folder: Path | str, out: Path | str | None = None) -> Path:
     from surefoot.studies.study_outcome import study_outcome
 
     check_extra()
+    if not isinstance(folder, str | Path):
+        kind = type(folder).__name__
+        raise ValueError(f"`folder` must be the path of a run's or a study's folder, got a {kind}.")
     source = Path(folder)
     target = source if out is None else Path(out)
     if not source.is_dir():
         raise ValueError(f"`folder` must be the folder of a run or of a study, got {source}.")
     if (source / "run.json").exists():
         return write_run_report(RunFolder(source), target)[0]
+    if not (source / "study.json").exists():
+        raise ValueError(f"`folder` must have a run.json or a study.json, as runs and studies do, got {source}.")
     study = StudyFolder(source)
     outcome = study_outcome(study)
     target.mkdir(parents=True, exist_ok=True)

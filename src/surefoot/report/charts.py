@@ -113,8 +113,8 @@ def fan(split: str) -> Spec:
 def bound(what: str, split: str) -> Spec:
     """Bounds and what they bound over the steps of the picked run, on a log scale."""
     title = "ECE" if what == "ece" else "GN sharpness"
-    measured, paper, ours = BOUNDS[what]
-    names = {measured: "measured", paper: "Theorem 4.1", ours: "first step of its proof (ours)"}
+    measured, theorem, ours = BOUNDS[what]
+    names = {measured: "measured", theorem: "Theorem 4.1", ours: "first step of its proof (ours)"}
     folded = {
         "data": {"name": "picked"},
         "transform": [

@@ -47,7 +47,7 @@ class Course:
         optimizers = list(dict.fromkeys(run.optimizer for run in shown))
         keys = frozenset(key for run in shown for key in run.columns)
         wanted = [key for key in _wanted() if key in keys]
-        most_bins = max((num_bins(run.columns) for run in shown), default=0)
+        most_bins = max((num_bins(run.columns, split=split) for run in shown for split in _SPLITS), default=0)
         data = {
             "optimizers": optimizers,
             "colours": {name: colour_of(name) for name in optimizers},
@@ -119,6 +119,7 @@ class Course:
                 ("confidences", charts.histogram(), "How often the model is how sure of {} samples at that step."),
             )
             for split in ("test", "train")
+            if f"{split}/bin_01_count" in self.keys
             for caption in [captions.format(split)]
         )
 
@@ -185,7 +186,8 @@ def run_sentences(diagnosis: Diagnosis) -> list[str]:
 def _run(run: Trajectory, keys: Sequence[str], dash: int) -> dict[str, Any]:
     shown = run.part(np.array(evenly(range(len(run)), MOST_ROWS), dtype=np.intp))
     present = [key for key in keys if shown.has(key)]
-    observations = [shown.at(place) for place in range(len(shown))] if num_bins(run.columns) else []
+    binned = [split for split in _SPLITS if num_bins(run.columns, split=split)]
+    observations = [shown.at(place) for place in range(len(shown))] if binned else []
     return {
         "label": run.spec.label,
         "optimizer": run.optimizer,
@@ -195,7 +197,7 @@ def _run(run: Trajectory, keys: Sequence[str], dash: int) -> dict[str, Any]:
         "edge": edge(run.spec),
         "steps": shown.steps.tolist(),
         "columns": {key: [_short(value) for value in shown[key].tolist()] for key in present},
-        "bins": {split: [_bins(each, split) for each in observations] for split in _SPLITS if observations},
+        "bins": {split: [_bins(each, split) for each in observations] for split in binned},
         "diagnosis": run_sentences(diagnose(run_facts(shown))),
     }
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-# One fixed colour per optimizer everywhere, those of the papers from Okabe and Ito's palette for the colour-blind.
+# One fixed colour per optimizer everywhere, most of them from Okabe and Ito's palette for the colour-blind.
 OPTIMIZER_COLOURS = {
     "gd": "#0072B2",
     "sgd": "#E69F00",

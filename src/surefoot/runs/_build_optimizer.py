@@ -61,7 +61,7 @@ def build_optimizer(spec: RunSpec, model: nn.Module, loss: Loss | None, train: S
 
 def gradients_per_step(spec: RunSpec) -> int:
     """How many gradients of a batch the optimizer takes for a step."""
-    return 2 if issubclass(OPTIMIZERS[spec.optimizer.name], SAM | BSAM) else 1
+    return int(getattr(OPTIMIZERS[spec.optimizer.name], "gradients_per_step", 1))
 
 
 def _makers(kind: type) -> list[type]:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from surefoot.optim import BSAM, OPTIMIZERS, SAM
+from surefoot.optim import OPTIMIZERS, SAM
 
 OWN = "own"  # the name of a part that only the loop that was watched knows
 
@@ -22,7 +22,7 @@ def innermost(optimizer: Any) -> Optimizer | None:
 
 def gradients_per_step(optimizer: Optimizer | None) -> int:
     """Gradients that the optimizer takes for a step."""
-    return 2 if isinstance(optimizer, SAM | BSAM) else 1
+    return int(getattr(optimizer, "gradients_per_step", 1))
 
 
 def optimizer_tree(optimizer: Optimizer | None) -> dict[str, Any]:
